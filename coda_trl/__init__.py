@@ -1,0 +1,27 @@
+"""CODA (https://huggingface.co/papers/2603.08659) for TRL: compute allocation by difficulty awareness."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import CodaGRPOConfig
+    from .shaping import ShapedRewards, shape_rewards
+    from .trainer import CodaGRPOTrainer
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    "CodaGRPOConfig": "config",
+    "CodaGRPOTrainer": "trainer",
+    "ShapedRewards": "shaping",
+    "shape_rewards": "shaping",
+}
+
+__all__ = ["CodaGRPOConfig", "CodaGRPOTrainer", "ShapedRewards", "shape_rewards"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: the grading workers import this package too, and must not pay for torch and transformers.
+    if name in _MODULES:
+        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,153 @@
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl import GRPOConfig
+
+from .shaping import check_parameters
+
+# What `shape_rewards` calls each of the fields below.
+_PARAMETER_FIELDS = {
+    "method": "length_shaping",
+    "alpha": "coda_alpha",
+    "beta": "coda_beta",
+    "tau_easy": "coda_tau_easy",
+    "tau_hard": "coda_tau_hard",
+    "length_stats": "length_stats",
+    "bonus_on_incorrect": "bonus_on_incorrect",
+    "gamma": "vlp_gamma",
+    "tau": "asrr_tau",
+    "zeta": "asrr_zeta",
+    "window": "asrr_window",
+    "eta": "l1_eta",
+}
+
+
+@dataclass
+class CodaGRPOConfig(GRPOConfig):
+    r"""
+    Configuration class for the [`CodaGRPOTrainer`].
+
+    [`CodaGRPOConfig`] inherits every parameter from [`~trl.GRPOConfig`] and adds those of the length shaping. Two
+    inherited defaults change, to the objective of the [CODA paper](https://huggingface.co/papers/2603.08659):
+    `scale_rewards="none"` (dividing by the standard deviation of an all-correct group would blow the shaping term up to
+    full size) and `loss_type="dapo"` (every token weighs the same). `beta` stays TRL's KL coefficient.
+
+    Parameters:
+        length_shaping (`str`, *optional*, defaults to `"coda"`):
+            How the correctness reward is shaped by length; see [`shaping.shape_rewards`] for the formulas. One of
+            `"none"` (plain GRPO), `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`. The last two need a column
+            `n_gold` in the dataset: the token budget that the prompt asks for.
+        coda_alpha (`float`, *optional*, defaults to `0.2`):
+            Strength of the penalty on long correct rollouts of easy prompts, in [0, 1].
+        coda_beta (`float`, *optional*, defaults to `0.2`):
+            Strength of the bonus on long correct rollouts of hard prompts, at least 0.
+        coda_tau_easy (`float`, *optional*, defaults to `0.75`):
+            Group success rate above which a prompt counts as easy, in [0, 1].
+        coda_tau_hard (`float`, *optional*, defaults to `0.25`):
+            Group success rate below which a prompt counts as hard, in [0, `coda_tau_easy`].
+        length_stats (`str`, *optional*, defaults to `"group"`):
+            Rollouts whose lengths a length is normalised by: `"group"`, all of the group (the paper's text), or
+            `"correct"`, the correct ones (the published code).
+        bonus_on_incorrect (`bool`, *optional*, defaults to `False`):
+            Whether wrong rollouts get the hard-side bonus too. For the paper's ablation only: lengths run away.
+        vlp_gamma (`float`, *optional*, defaults to `0.1`):
+            Strength of the penalty of `"vlp"`, in [0, 1].
+        asrr_tau (`float`, *optional*, defaults to `0.75`):
+            Group success rate above which `"asrr"` penalises length, in [0, 1).
+        asrr_zeta (`float`, *optional*, defaults to `0.5`):
+            Strength of the penalty of `"asrr"`, at least 0.
+        asrr_window (`int`, *optional*, defaults to `2048`):
+            Tokens beyond the shortest correct rollout at which the penalty of `"asrr"` is full.
+        l1_eta (`float`, *optional*, defaults to `3e-4`):
+            Reward per token of distance from the budget in `"l1_exact"` and `"l1_max"`, at least 0.
+        correctness_reward (`str`, *optional*):
+            Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the first one.
+
+    Raises:
+        ValueError: If a parameter is out of range, or contradicts the shaping.
+    """
+
+    scale_rewards: str = field(
+        default="none",
+        metadata={
+            "help": "Scaling of the rewards: 'none', 'group' or 'batch'. CODA only subtracts the group mean; dividing by "
+            "the standard deviation of an all-correct group would blow its shaping term up to full size."
+        },
+    )
+    loss_type: str = field(
+        default="dapo",
+        metadata={"help": "Loss formulation, see GRPOConfig. 'dapo' weighs every token of the batch equally."},
+    )
+
+    length_shaping: str = field(
+        default="coda",
+        metadata={
+            "help": "How the correctness reward is shaped by length: 'none' (plain GRPO), 'coda', 'vlp', 'asrr', "
+            "'l1_exact' or 'l1_max'. The last two need a dataset column 'n_gold' with the token budget.",
+            "choices": ["none", "coda", "vlp", "asrr", "l1_exact", "l1_max"],
+        },
+    )
+    coda_alpha: float = field(
+        default=0.2,
+        metadata={"help": "Strength of CODA's penalty on long correct rollouts of easy prompts, in [0, 1]."},
+    )
+    coda_beta: float = field(
+        default=0.2,
+        metadata={"help": "Strength of CODA's bonus on long correct rollouts of hard prompts, at least 0."},
+    )
+    coda_tau_easy: float = field(
+        default=0.75, metadata={"help": "Group success rate above which a prompt counts as easy, in [0, 1]."}
+    )
+    coda_tau_hard: float = field(
+        default=0.25, metadata={"help": "Group success rate below which a prompt counts as hard, in [0, coda_tau_easy]."}
+    )
+    length_stats: str = field(
+        default="group",
+        metadata={
+            "help": "Rollouts whose lengths a length is normalised by: 'group' (all, the paper's text) or 'correct' (the "
+            "correct ones, the published code).",
+            "choices": ["group", "correct"],
+        },
+    )
+    bonus_on_incorrect: bool = field(
+        default=False,
+        metadata={"help": "Give wrong rollouts CODA's hard-side bonus too. The paper's ablation: lengths run away."},
+    )
+    vlp_gamma: float = field(default=0.1, metadata={"help": "Strength of the penalty of 'vlp', in [0, 1]."})
+    asrr_tau: float = field(
+        default=0.75, metadata={"help": "Group success rate above which 'asrr' penalises length, in [0, 1)."}
+    )
+    asrr_zeta: float = field(default=0.5, metadata={"help": "Strength of the penalty of 'asrr', at least 0."})
+    asrr_window: int = field(
+        default=2048,
+        metadata={"help": "Tokens beyond the shortest correct rollout at which the penalty of 'asrr' is full."},
+    )
+    l1_eta: float = field(
+        default=3e-4, metadata={"help": "Reward per token of distance from the budget in 'l1_exact' and 'l1_max'."}
+    )
+    correctness_reward: str | None = field(
+        default=None,
+        metadata={"help": "Name of the reward function (0, 1 or None) that is shaped. Defaults to the first one."},
+    )
+
+    def __post_init__(self):
+        parameters = self.shaping_parameters()
+        parameters.pop("bonus_on_incorrect")
+        check_parameters(**parameters, names=_PARAMETER_FIELDS)
+        if self.length_shaping != "none":
+            if self.multi_objective_aggregation != "sum_then_normalize":
+                raise ValueError(
+                    f"`multi_objective_aggregation` is {self.multi_objective_aggregation!r}, which would normalise the "
+                    "shaping term on its own and lose its size relative to correctness. Set it to "
+                    "'sum_then_normalize', or `length_shaping` to 'none'."
+                )
+            if self.num_generations < 2:
+                raise ValueError(
+                    f"`num_generations` is {self.num_generations}, but a success rate and a relative length need a "
+                    "group. Set it to at least 2 (the paper uses 16)."
+                )
+        super().__post_init__()
+
+    def shaping_parameters(self) -> dict[str, Any]:
+        """Keyword arguments for [`shaping.shape_rewards`]."""
+        return {parameter: self.__dict__[name] for parameter, name in _PARAMETER_FIELDS.items()}
