@@ -1,0 +1,144 @@
+import textwrap
+
+import torch
+from accelerate.utils import gather
+from datasets import Dataset
+from trl import GRPOTrainer
+from trl.trainer.utils import get_config_model_id
+
+from .config import CodaGRPOConfig
+from .metrics import published_metrics, regime_metrics
+from .shaping import shape_rewards
+
+
+def length_shaping(completions, **kwargs):
+    """Column for the shaping term, which [`CodaGRPOTrainer`] fills in once the rewards of whole groups are known."""
+    return [None] * len(completions)
+
+
+class CodaGRPOTrainer(GRPOTrainer):
+    """
+    Trainer for Compute Allocation by Difficulty Awareness (CODA), and the length penalties it is compared with.
+
+    [CODA](https://huggingface.co/papers/2603.08659) is GRPO with a shaped reward: the success rate of a prompt's
+    rollouts opens an easy-side gate (long correct answers earn a little less) or a hard-side gate (long correct answers
+    earn a little more).
+
+    The changes with regard to [`~trl.GRPOTrainer`] are `_generate`, which notes how many tokens the model itself wrote
+    in each rollout (results of tools are not its doing), and `_calculate_rewards`, which shapes the correctness reward
+    where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward column
+    of its own, `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
+
+    Args:
+        model, reward_funcs, args, train_dataset, eval_dataset, ...:
+            As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
+
+    Raises:
+        ValueError: If `args.correctness_reward` is none of the reward functions, if the dataset lacks the column
+            `n_gold` that L1 needs, or, while training, if the shaped reward is not 0, 1 or `None`.
+
+    Example:
+
+    ```python
+    from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+    from coda_trl.rewards import accuracy_reward
+
+    trainer = CodaGRPOTrainer(
+        model="Qwen/Qwen3-0.6B",
+        reward_funcs=accuracy_reward,
+        args=CodaGRPOConfig(output_dir="qwen3-0.6b-coda", num_generations=16),
+        train_dataset=dataset,  # columns `prompt` and `solution`
+    )
+    trainer.train()
+    ```
+    """
+
+    _tag_names = ["trl", "coda"]
+    _name = "CODA"
+    _paper = {
+        "title": "CODA: Difficulty-Aware Compute Allocation for Adaptive Reasoning",
+        "id": "2603.08659",
+        # docstyle-ignore
+        "citation": textwrap.dedent("""\
+            @article{wu2026coda,
+                title        = {{CODA: Difficulty-Aware Compute Allocation for Adaptive Reasoning}},
+                author       = {Siye Wu and Jian Xie and Yikai Zhang and Yanghua Xiao},
+                year         = 2026,
+                eprint       = {arXiv:2603.08659},
+            }"""),
+    }
+
+    def __init__(self, model, reward_funcs=None, args=None, *others, **kwargs):
+        if args is None:
+            model_name = model if isinstance(model, str) else get_config_model_id(model.config)
+            args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-CODA")
+        if not isinstance(args, CodaGRPOConfig):
+            raise TypeError(f"`args` is a {type(args).__name__}, but CodaGRPOTrainer takes a CodaGRPOConfig.")
+
+        super().__init__(model, reward_funcs, args, *others, **kwargs)
+
+        name = args.correctness_reward or self.reward_func_names[0]
+        if name not in self.reward_func_names:
+            raise ValueError(
+                f"`correctness_reward` is {name!r}, but the reward functions are {', '.join(self.reward_func_names)}."
+            )
+        if args.length_shaping.startswith("l1_") and isinstance(self.train_dataset, Dataset):
+            if "n_gold" not in self.train_dataset.column_names:
+                raise ValueError(
+                    f"`length_shaping` is {args.length_shaping!r}, but the training dataset has no column 'n_gold' "
+                    f"(its columns: {', '.join(self.train_dataset.column_names)}). Add the token budget that each "
+                    "prompt asks for."
+                )
+        self._base_column = self.reward_func_names.index(name)
+        self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
+        self.reward_func_names = [*self.reward_func_names, "length_shaping"]
+        self.reward_processing_classes = [*self.reward_processing_classes, None]
+        self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
+
+    def _generate(self, prompts):
+        output = super()._generate(prompts)
+        _, completion_ids, tool_mask, *_ = output
+        generated = completion_ids if tool_mask is None else tool_mask
+        self._completion_lengths = [len(ids) if tool_mask is None else sum(ids) for ids in generated]
+        return output
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        args, device = self.args, self.accelerator.device
+        mode = "train" if self.model.training else "eval"
+        parameters = args.shaping_parameters()
+        if mode == "eval":
+            parameters["method"] = "none"
+        elif args.length_shaping.startswith("l1_"):
+            parameters["n_gold"] = gather(torch.tensor([example["n_gold"] for example in inputs], device=device))
+
+        eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        truncated = gather(torch.tensor([ids[-1] not in eos_and_pad for ids in completion_ids_list], device=device))
+        lengths = gather(torch.tensor(self._completion_lengths, device=device))
+        num_generations = self.num_generations if mode == "train" else self.num_generations_eval
+        base = rewards_per_func[:, self._base_column]
+        if args.length_shaping == "none" and not ((base == 0) | (base == 1) | base.isnan()).all():
+            rewards_per_func[:, -1] = base * 0  # plain GRPO takes any reward, but then no group has a success rate
+            return rewards_per_func
+        try:
+            shaped = shape_rewards(base, lengths, num_generations, **parameters)
+        except ValueError as error:
+            raise ValueError(
+                f"The reward {self.reward_func_names[self._base_column]!r} cannot be shaped: {error} Name the "
+                "reward function that judges correctness in `correctness_reward`."
+            ) from error
+        rewards_per_func[:, -1] = shaped.delta
+
+        thresholds = {"tau_easy": args.coda_tau_easy, "tau_hard": args.coda_tau_hard}
+        metrics = published_metrics(base, lengths, shaped, **thresholds)
+        metrics |= regime_metrics(base, lengths, truncated, shaped, **thresholds)
+        for key, value in metrics.items():
+            self._metrics[mode][key].append(value)
+
+        start = self.accelerator.process_index * len(prompts)  # the completions table gathers local columns itself
+        columns = {"success_rate": shaped.success_rate, "w_easy": shaped.w_easy, "w_hard": shaped.w_hard}
+        for column, values in columns.items():
+            values = values.repeat_interleave(num_generations)[start : start + len(prompts)]
+            self._log_completion_extra(column, values.tolist())
+        self._log_completion_extra("length", self._completion_lengths)
+        return rewards_per_func
