@@ -27,9 +27,9 @@ class ShapedRewards:
         delta (`torch.Tensor` of shape `(P*G,)`):
             Shaping term. NaN where the base reward is NaN.
         relative_length (`torch.Tensor` of shape `(P*G,)`):
-            Sigmoid of the group-normalised length, in (0, 1); 0.5 where a group offers no spread to normalise with
-            (one rollout, equal lengths, no correct rollout under `length_stats="correct"`). NaN where the base reward
-            is NaN.
+            Sigmoid of the group-normalised length, in (0, 1); 0.5 for the whole group where it offers no spread to
+            normalise with (one rollout, equal lengths, fewer than two correct rollouts under
+            `length_stats="correct"`). NaN where the base reward is NaN.
         success_rate (`torch.Tensor` of shape `(P,)`):
             Share of correct rollouts among the scorable ones, in [0, 1]. NaN for a group without a scorable rollout.
         w_easy (`torch.Tensor` of shape `(P,)`):
@@ -211,7 +211,7 @@ def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool
     mean = (length * counted).sum(dim=1, keepdim=True) / count.clamp(min=1)
     squares = ((length - mean) ** 2 * counted).sum(dim=1, keepdim=True)
     std = (squares / (count - int(unbiased)).clamp(min=1)).sqrt()
-    return torch.sigmoid((length - mean) / (std + EPSILON))
+    return torch.sigmoid((length - mean) / (std + EPSILON)).masked_fill(std == 0, 0.5)  # no spread, no ranking
 
 
 def check_parameters(
@@ -292,5 +292,6 @@ def _check_batch(
             raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
         if n_gold.shape != rewards.shape:
             raise ValueError(f"`n_gold` has shape {tuple(n_gold.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-        if not ((n_gold > 0) & (n_gold < torch.inf)).all():
-            raise ValueError(f"`n_gold` is {n_gold.tolist()}, but must be positive token budgets.")
+        invalid = ~((n_gold > 0) & (n_gold < torch.inf))
+        if invalid.any():
+            raise ValueError(f"`n_gold` holds {n_gold[invalid][0].item()!r}, but must be token budgets (above 0).")
