@@ -1,0 +1,73 @@
+"""Guards the direction of `solved_percentage`, the solver success rate by which the hard training set is chosen.
+
+The card of the published annotation gives the score as `100 * (1 - successes / 128)`, the CODA paper and public
+loaders as `100 * successes / 128`. Read the wrong way round, "solved by fewer than 10%" would pick the easiest
+problems, and nothing downstream would complain. So the data decide: problems that look harder must have been solved
+less often.
+
+How hard a problem looks is judged by words of competition mathematics. On MATH's training problems the share of those
+with two or more of the words grows with the level, 3%, 5%, 9%, 12%, 25% (GSM8K: none; AIME: about half), so averages
+over a whole data set tell the two directions apart, though single problems would not.
+"""
+
+import re
+from collections.abc import Sequence
+
+from .reading import DataError
+
+HARD_BELOW = 10.0  # percent; the paper's hard set
+
+_COMPETITION_WORDS = re.compile(
+    r"relatively prime|\bm ?\+ ?n\b|divided by \$?1000|for all|determine|find all|prove that|\\triangle|functions?\b"
+    r"|sequence|polynomial|\\[lc]dots|probability|tetrahedron|circum|inscribed|permutation|modulo|distinct|exactly"
+    r"|positive integers?|real numbers|smallest|largest|maximum|minimum|satisf",
+    re.IGNORECASE,
+)
+
+
+def competition_words(problem: str) -> int:
+    """Number of different words of competition mathematics in a problem."""
+    return len({match.lower() for match in _COMPETITION_WORDS.findall(problem)})
+
+
+def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence[float]) -> None:
+    """
+    Checks that `solved_percentage` is a success rate in percent, and not a failure rate or a fraction.
+
+    Args:
+        problems (`Sequence[str]`):
+            Texts of all problems of the data set, the easy ones as well.
+        solved_percentage (`Sequence[float]`):
+            The annotated values, in the same order.
+
+    Raises:
+        DataError: If a value is outside 0..100, if all are within 0..1 (a fraction), or if problems that look harder
+            were not solved less often, or if there is nothing to tell by.
+    """
+    lowest, highest = min(solved_percentage), max(solved_percentage)
+    if not (lowest >= 0 and highest <= 100):
+        raise DataError(f"`solved_percentage` spans {lowest:g} to {highest:g}, but must be in 0..100.")
+    if highest <= 1 and len(set(solved_percentage)) > 1:
+        raise DataError(
+            f"`solved_percentage` spans {lowest:g} to {highest:g}: that is a fraction. Multiply it by 100."
+        )
+    hard, plain = [], []
+    for problem, solved in zip(problems, solved_percentage, strict=True):
+        words = competition_words(problem)
+        if words >= 2:
+            hard.append(solved)
+        elif words == 0:
+            plain.append(solved)
+    if not hard or not plain:
+        raise DataError(
+            f"Cannot tell which way `solved_percentage` runs: of {len(problems)} problems {len(hard)} read like "
+            f"competition problems and {len(plain)} like plain ones, and the check compares the two. Load the whole "
+            "annotated data set, not a part of it."
+        )
+    hard_mean, plain_mean = sum(hard) / len(hard), sum(plain) / len(plain)
+    if hard_mean >= plain_mean:
+        raise DataError(
+            f"`solved_percentage` runs the wrong way: {hard_mean:.1f} on average for {len(hard)} problems that read "
+            f"like competition problems, {plain_mean:.1f} for {len(plain)} plain ones, but the harder ones must come "
+            "out lower. It seems to hold a difficulty (100 minus the success rate); turn it round."
+        )

@@ -1,0 +1,78 @@
+"""Drops prompts that are too long. TRL has no such filter, and an overlong prompt stops vLLM in mid-run."""
+
+import logging
+from dataclasses import dataclass
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PromptLengths:
+    """
+    What [`drop_long_prompts`] did.
+
+    Args:
+        limit (`int`):
+            Longest prompt kept, in tokens.
+        total (`int`), dropped (`int`):
+            Rows before, and rows dropped.
+        longest (`int`):
+            Longest prompt seen, in tokens.
+    """
+
+    limit: int
+    total: int
+    dropped: int
+    longest: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.dropped:,} of {self.total:,} prompts are longer than {self.limit:,} tokens and were dropped "
+            f"(longest: {self.longest:,})"
+        )
+
+
+def drop_long_prompts(
+    dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> tuple[Dataset, PromptLengths]:
+    """
+    Keeps the rows whose prompt has at most `max_length` tokens, counted as the model sees it (chat template and
+    opening of the answer included).
+
+    Args:
+        dataset (`Dataset`):
+            Rows with a `prompt`, conversational or plain.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Tokenizer of the model that will be trained.
+        max_length (`int`):
+            Longest prompt kept, in tokens. The authors use 1,024.
+
+    Returns:
+        `tuple[Dataset, PromptLengths]`: The rows kept, and what was dropped.
+
+    Raises:
+        ValueError: If nothing is left.
+    """
+
+    def measure(batch: dict[str, list]) -> dict[str, list[int]]:
+        prompts = batch["prompt"]
+        if isinstance(prompts[0], str):
+            ids = tokenizer(prompts)["input_ids"]
+        else:
+            texts = tokenizer.apply_chat_template(prompts, tokenize=False, add_generation_prompt=True)
+            ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return {"length": [len(prompt) for prompt in ids]}
+
+    lengths = dataset.map(
+        measure, batched=True, remove_columns=dataset.column_names, desc="Prompt lengths", keep_in_memory=True
+    )["length"]
+    kept = [index for index, length in enumerate(lengths) if length <= max_length]
+    report = PromptLengths(max_length, len(lengths), len(lengths) - len(kept), max(lengths))
+    if not kept:
+        raise ValueError(f"`max_prompt_length` is {max_length}, and no prompt is that short: {report}.")
+    if report.dropped:
+        logger.warning("%s.", report)
+    return dataset.select(kept), report

@@ -1,0 +1,185 @@
+"""From a name such as `easy` or `gsm8k=copies/gsm8k.jsonl.gz` to a data set that a trainer takes."""
+
+import difflib
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+from datasets import Dataset, concatenate_datasets
+
+from .prompts import add_length_budget, to_plain_text
+from .reading import DataError, Row, read_rows
+from .sources import BENCHMARKS, SOURCES, TRAINING_SETS, Schema
+
+logger = logging.getLogger(__name__)
+
+PromptFormat = Literal["chat", "plain"]
+
+# MATH has two boxes without content; a copy with more than this share of rows without a gold is damaged.
+MAX_MISSING = 0.01
+
+_OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
+
+
+def load_source(spec: str) -> Dataset:
+    """
+    Loads one data set.
+
+    Args:
+        spec (`str`):
+            `NAME`, to load it from the hub, or `NAME=LOCATION`, to load it from a file or another hub id. `NAME` is a
+            key of [`SOURCES`] (or of [`TRAINING_SETS`], where that consists of one source).
+
+    Returns:
+        `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all columns
+            of the original; one of those that is called `prompt`, `solution`, `source` or `n_gold` itself is kept as
+            `original_<name>`.
+
+    Raises:
+        DataError: If the name is unknown, a file is missing or damaged, or a column is missing. The message lists what
+            was found.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.data import load_source
+
+    >>> load_source("svamp=svamp_test.jsonl")
+    Traceback (most recent call last):
+    coda_trl.data.reading.DataError: There is no file svamp_test.jsonl. ...
+
+    ```
+    """
+    name, _, location = spec.partition("=")
+    (name,) = _parts(name, location)
+    source = SOURCES[name]
+    location = location or source.hub
+    if location is None:
+        raise DataError(f"The data set {name!r} has no place on the hub. Give a file: `{name}=PATH`.")
+    rows = read_rows(location, source.configs, source.splits)
+    schema = _match_schema(name, location, source.schemas, list(rows[0]))
+    if source.select is not None:
+        rows = source.select(rows)
+    built, missing = [], []
+    for number, row in enumerate(rows, start=1):
+        try:
+            built.append(_build(name, schema, row))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # a value of another kind than expected
+            missing.append(f"row {number}: {error}")
+    if missing:
+        report = f"{len(missing)} of {len(rows)} rows of {name!r} ({location}) cannot be used ({missing[0]})"
+        if source.is_benchmark or len(missing) > MAX_MISSING * len(rows):
+            raise DataError(f"{report}. The copy is damaged, or its columns mean something else.")
+        logger.warning("%s. They are left out.", report)
+    if not built:
+        raise DataError(f"No row of {name!r} ({location}) is left after selection.")
+    _check_types(name, location, built)
+    return Dataset.from_list(built)
+
+
+def load_training_set(
+    specs: str | Sequence[str],
+    prompt_format: PromptFormat = "chat",
+    length_budget: Sequence[int] | None = None,
+    seed: int = 42,
+) -> Dataset:
+    """
+    Loads a training set, made up of one or more data sets.
+
+    Args:
+        specs (`str` or `Sequence[str]`):
+            `mixed`, `easy`, `hard` (the paper's sets), or names as in [`load_source`].
+        prompt_format (`str`, *optional*, defaults to `"chat"`):
+            `"chat"`: conversational prompts, to which TRL applies the chat template. `"plain"`: strings, for base
+            models without one.
+        length_budget (`Sequence[int]`, *optional*):
+            Lowest and highest token budget of L1, see [`add_length_budget`]. `None` asks for none.
+        seed (`int`, *optional*, defaults to `42`):
+            Seed of the budgets.
+
+    Returns:
+        `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget.
+
+    Raises:
+        DataError: As in [`load_source`].
+    """
+    specs = [specs] if isinstance(specs, str) else specs
+    parts = []
+    for spec in specs:
+        name, _, location = spec.partition("=")
+        parts += [load_source(spec)] if location else [load_source(part) for part in _parts(name)]
+    dataset = concatenate_datasets(parts) if len(parts) > 1 else parts[0]
+    if length_budget is not None:
+        dataset = add_length_budget(dataset, *length_budget, seed=seed)
+    return to_plain_text(dataset) if prompt_format == "plain" else dataset
+
+
+def load_benchmark(spec: str) -> Dataset:
+    """
+    Loads an evaluation set, with conversational prompts.
+
+    Args:
+        spec (`str`):
+            One of [`BENCHMARKS`], or `NAME=LOCATION` as in [`load_source`].
+
+    Returns:
+        `Dataset`: Rows as in [`load_source`].
+
+    Raises:
+        DataError: As in [`load_source`], or if it is not an evaluation set.
+    """
+    name = spec.partition("=")[0]
+    if name not in BENCHMARKS:
+        raise DataError(f"{name!r} is not an evaluation set. They are: {', '.join(BENCHMARKS)}.")
+    return load_source(spec)
+
+
+def _parts(name: str, location: str = "") -> tuple[str, ...]:
+    """Names of the sources behind a name."""
+    if name in SOURCES:
+        return (name,)
+    if name not in TRAINING_SETS:
+        known = [*TRAINING_SETS, *SOURCES]
+        close = difflib.get_close_matches(name, known, n=1)
+        raise DataError(
+            f"There is no data set {name!r}{f' (did you mean {close[0]!r}?)' if close else ''}. Known: "
+            f"{', '.join(known)}. For a file or another hub id write `NAME=LOCATION`, such as `deepscaler={name}`, "
+            "or `custom=...` for one with columns `prompt` and `solution`."
+        )
+    parts = TRAINING_SETS[name]
+    if location and len(parts) > 1:
+        each = " ".join(f"{part}=..." for part in parts)
+        raise DataError(f"The training set {name!r} is made of {len(parts)} data sets. Give each its place: `{each}`.")
+    return parts
+
+
+def _match_schema(name: str, location: str, schemas: Sequence[Schema], found: list[str]) -> Schema:
+    for schema in schemas:
+        if set(schema.columns) <= set(found):
+            return schema
+    wanted = " or ".join("(" + ", ".join(schema.columns) + ")" for schema in schemas)
+    missing = [column for column in schemas[0].columns if column not in found]
+    raise DataError(
+        f"{location} does not have the columns of {name!r}. Missing: {', '.join(missing)}. Needed: {wanted}. "
+        f"Found: {', '.join(found)}."
+    )
+
+
+def _build(name: str, schema: Schema, row: Row) -> Row:
+    for column in schema.columns:
+        if row.get(column) is None or row[column] == "":
+            raise ValueError(f"column {column!r} is empty")
+    prompt, solution = schema.build(row)
+    if not solution.strip():
+        raise ValueError("the gold is empty")
+    extra = {f"original_{column}" if column in _OWN_COLUMNS else column: value for column, value in row.items()}
+    return {"prompt": prompt, "solution": solution.strip(), "source": name, **extra}
+
+
+def _check_types(name: str, location: str, rows: list[Row]) -> None:
+    """A column must hold one type; the table format would fail on it with a message that names no column."""
+    for column in rows[0]:
+        types = {type(row.get(column)) for row in rows} - {type(None)}
+        if len(types) > 1 and types != {int, float}:
+            names = ", ".join(sorted(kind.__name__ for kind in types))
+            raise DataError(f"Column {column!r} of {name!r} ({location}) holds values of several types: {names}.")

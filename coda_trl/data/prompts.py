@@ -1,0 +1,131 @@
+r"""What the model is asked: the wording of the authors' scripts, and the token budget of L1.
+
+One user turn: the question, a blank line, [`INSTRUCTION`]. A letter-choice question lists its options between the two,
+and one more sentence asks for a letter.
+"""
+
+import random
+
+from datasets import Dataset
+
+INSTRUCTION = r"Let's think step by step and output the final answer within \boxed{}."
+
+Messages = list[dict[str, str]]
+
+
+def math_prompt(question: str) -> Messages:
+    r"""
+    Prompt for a question whose answer is written out.
+
+    Args:
+        question (`str`):
+            Text of the problem.
+
+    Returns:
+        `list[dict[str, str]]`: One user turn.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.data import math_prompt
+
+    >>> print(math_prompt("What is $2 + 2$?")[0]["content"])
+    What is $2 + 2$?
+    <BLANKLINE>
+    Let's think step by step and output the final answer within \boxed{}.
+
+    ```
+    """
+    return [{"role": "user", "content": f"{question}\n\n{INSTRUCTION}"}]
+
+
+def choice_prompt(question: str, labels: list[str], options: list[str]) -> Messages:
+    r"""
+    Prompt for a question with lettered options.
+
+    Args:
+        question (`str`):
+            Text of the question.
+        labels (`list[str]`):
+            Letters of the options, in order.
+        options (`list[str]`):
+            Texts of the options. White space around them is dropped (some of GPQA's end in a newline).
+
+    Returns:
+        `list[dict[str, str]]`: One user turn.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.data import choice_prompt
+
+    >>> print(choice_prompt("Which is even?", ["A", "B", "C"], ["1", "2", "3"])[0]["content"])
+    Which is even?
+    <BLANKLINE>
+    A. 1
+    B. 2
+    C. 3
+    <BLANKLINE>
+    <BLANKLINE>
+    Let's think step by step and output the final answer within \boxed{}. Please write your final answer in the form of \boxed{A}, \boxed{B}, or \boxed{C}.
+
+    ```
+    """  # noqa: E501
+    lines = "".join(f"{label}. {option.strip()}\n" for label, option in zip(labels, options, strict=True))
+    boxes = [rf"\boxed{{{label}}}" for label in labels]
+    letters = f"Please write your final answer in the form of {', '.join(boxes[:-1])}, or {boxes[-1]}."
+    return [{"role": "user", "content": f"{question}\n\n{lines}\n\n{INSTRUCTION} {letters}"}]
+
+
+def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> Dataset:
+    """
+    Asks for a number of tokens, as L1 does (https://huggingface.co/papers/2503.04697).
+
+    Every prompt gets the sentence `Think for N tokens.` at its end, and every row a column `n_gold` that holds N. N is
+    drawn once a row, so all rollouts of a group share it and two runs with one seed ask for the same.
+
+    Args:
+        dataset (`Dataset`):
+            Rows with a conversational `prompt`.
+        low (`int`), high (`int`):
+            Range of N, both ends included. The CODA paper uses 128 to 10,000, L1's own script 100 to 4,000.
+        seed (`int`, *optional*, defaults to `42`):
+            Seed of the draw.
+
+    Returns:
+        `Dataset`: The rows with the longer prompt and `n_gold`.
+
+    Raises:
+        ValueError: If the range is empty or starts below 1.
+
+    Example:
+
+    ```python
+    >>> from datasets import Dataset
+    >>> from coda_trl.data import add_length_budget, math_prompt
+
+    >>> rows = add_length_budget(Dataset.from_list([{"prompt": math_prompt("What is $2 + 2$?")}]), 128, 10_000)
+    >>> rows[0]["prompt"][0]["content"].endswith(f"Think for {rows[0]['n_gold']} tokens.")
+    True
+
+    ```
+    """
+    if not 1 <= low <= high:
+        raise ValueError(f"The length budget is {low} to {high} tokens, but must be a range of positive numbers.")
+    draw = random.Random(seed)
+    budgets = [draw.randint(low, high) for _ in range(len(dataset))]
+
+    def extend(row: dict, index: int) -> dict:
+        *turns, last = row["prompt"]
+        content = f"{last['content']} Think for {budgets[index]} tokens."
+        return {"prompt": [*turns, {**last, "content": content}], "n_gold": budgets[index]}
+
+    return dataset.map(extend, with_indices=True, desc="Length budgets")
+
+
+def to_plain_text(dataset: Dataset) -> Dataset:
+    """
+    Turns conversational prompts of one user turn into plain strings, which TRL feeds to the model without a chat
+    template. For base models that have none.
+    """
+    return dataset.map(lambda row: {"prompt": row["prompt"][0]["content"] + "\n"}, desc="Plain-text prompts")

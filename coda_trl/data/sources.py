@@ -1,0 +1,197 @@
+"""The data sets: where each comes from, which columns it has, and how a row becomes a prompt and a gold answer.
+
+Most are a line of the table at the end. A data set has one or more schemas, since copies of it differ; the first whose
+columns are all there is used.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .answers import gsm8k_answer
+from .difficulty import HARD_BELOW, check_solved_percentage
+from .math_levels import from_solution, in_math500, is_level1
+from .prompts import Messages, choice_prompt, math_prompt
+from .reading import DataError, Row
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """
+    One form that the rows of a data set come in.
+
+    Args:
+        columns (`tuple[str, ...]`):
+            Columns that are read.
+        build (`Callable[[dict], tuple[list[dict], str]]`):
+            Prompt and gold of a row. May raise `ValueError` for a row without a usable gold.
+    """
+
+    columns: tuple[str, ...]
+    build: Callable[[Row], tuple[Messages, str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """
+    A data set.
+
+    Args:
+        hub (`str`, *optional*):
+            Id on the hub. `None` if it is always read from a file.
+        schemas (`tuple[Schema, ...]`):
+            Forms that its copies come in.
+        configs (`tuple[str | None, ...]`, *optional*, defaults to `(None,)`), splits (`tuple[str, ...]`, *optional*, defaults to `("train",)`):
+            Hub configurations and splits that make it up.
+        select (`Callable[[list[dict]], list[dict]]`, *optional*):
+            Chooses among the raw rows, where only a part of the data set is meant.
+        is_benchmark (`bool`, *optional*, defaults to `False`):
+            Whether it is an evaluation set. Then every row must have a gold.
+    """  # noqa: E501
+
+    hub: str | None
+    schemas: tuple[Schema, ...]
+    configs: tuple[str | None, ...] = (None,)
+    splits: tuple[str, ...] = ("train",)
+    select: Callable[[list[Row]], list[Row]] | None = None
+    is_benchmark: bool = False
+
+
+def _text(question: str, answer: str, extract: Callable[[str], str] = str) -> Schema:
+    """A question in one column and its gold in another."""
+    return Schema((question, answer), lambda row: (math_prompt(row[question]), extract(row[answer])))
+
+
+def _letter(labels: Sequence[str], answer: str) -> str:
+    if answer not in labels:
+        raise ValueError(f"the answer {answer!r} is not among the options {', '.join(labels)}")
+    return answer
+
+
+def _commonsenseqa(row: Row) -> tuple[Messages, str]:
+    labels = row["choices"]["label"]
+    return choice_prompt(row["question"], labels, row["choices"]["text"]), _letter(labels, row["answerKey"])
+
+
+def _gpqa_by_index(row: Row) -> tuple[Messages, str]:
+    labels = [chr(ord("A") + index) for index in range(len(row["options"]))]
+    if not 0 <= row["answer"] < len(labels):
+        raise ValueError(f"the answer {row['answer']!r} is not an index into {len(labels)} options")
+    return choice_prompt(row["Question"], labels, row["options"]), labels[row["answer"]]
+
+
+_GPQA_WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
+
+
+def _gpqa_original(row: Row) -> tuple[Messages, str]:
+    # The right option comes first in this copy. The shuffle depends on the question alone, so that it is the same
+    # everywhere and does not change with the order or number of rows.
+    options = [row["Correct Answer"], *(row[column] for column in _GPQA_WRONG)]
+    order = list(range(len(options)))
+    random.Random(row["Question"]).shuffle(order)
+    return choice_prompt(row["Question"], list("ABCD"), [options[i] for i in order]), "ABCD"[order.index(0)]
+
+
+def _custom(row: Row) -> tuple[Messages, str]:
+    prompt = row["prompt"]
+    return ([{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt), str(row["solution"])
+
+
+def _math_level1(rows: list[Row]) -> list[Row]:
+    column = "level" if "level" in rows[0] else "difficulty"
+    if column not in rows[0]:
+        raise DataError(f"MATH has no column 'level' or 'difficulty' here. Found: {', '.join(rows[0])}.")
+    level1 = [row for row in rows if is_level1(row[column])]
+    kept = [row for row in level1 if not in_math500(row["problem"])]
+    logger.info(
+        "MATH level 1: %s of %s problems; %s of them left out because they are in MATH500.",
+        f"{len(level1):,}", f"{len(rows):,}", len(level1) - len(kept),
+    )  # fmt: skip
+    return kept
+
+
+def _hard_problems(rows: list[Row]) -> list[Row]:
+    try:
+        solved = [float(row["solved_percentage"]) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"Not every `solved_percentage` is a number: {error}.") from error
+    check_solved_percentage([row["problem"] for row in rows], solved)
+    hard = [row for row, percentage in zip(rows, solved, strict=True) if percentage < HARD_BELOW]
+    logger.info(
+        "Hard problems: %s of %s were solved in fewer than %g%% of the attempts (paper: 13.1K of 40.3K).",
+        f"{len(hard):,}", f"{len(rows):,}", HARD_BELOW,
+    )  # fmt: skip
+    return hard
+
+
+SOURCES: dict[str, Source] = {
+    # Training
+    "deepscaler": Source("agentica-org/DeepScaleR-Preview-Dataset", (_text("problem", "answer"),)),
+    "deepscaler_hard": Source(
+        "lime-nlp/DeepScaleR_Difficulty",
+        (Schema(("problem", "ground_truth", "solved_percentage"), _text("problem", "ground_truth").build),),
+        configs=("Difficulty Score",),
+        select=_hard_problems,
+    ),
+    "gsm8k_train": Source("openai/gsm8k", (_text("question", "answer", gsm8k_answer),), configs=("main",)),
+    "math_level1": Source(
+        "EleutherAI/hendrycks_math",
+        (_text("problem", "answer"), Schema(("problem", "solution"), from_solution)),
+        configs=(
+            "algebra",
+            "counting_and_probability",
+            "geometry",
+            "intermediate_algebra",
+            "number_theory",
+            "prealgebra",
+            "precalculus",
+        ),
+        splits=("train", "test"),
+        select=_math_level1,
+    ),
+    "custom": Source(None, (Schema(("prompt", "solution"), _custom),)),
+    # Evaluation
+    "svamp": Source("ChilleD/SVAMP", (_text("question_concat", "Answer"),), splits=("test",), is_benchmark=True),
+    "gsm8k": Source(
+        "openai/gsm8k",
+        (_text("question", "answer", gsm8k_answer),),
+        configs=("main",),
+        splits=("test",),
+        is_benchmark=True,
+    ),
+    "math500": Source("HuggingFaceH4/MATH-500", (_text("problem", "answer"),), splits=("test",), is_benchmark=True),
+    "amc23": Source("math-ai/amc23", (_text("question", "answer"),), splits=("test",), is_benchmark=True),
+    "aime24": Source(
+        "Maxwell-Jia/AIME_2024", (_text("Problem", "Answer"), _text("problem", "answer")), is_benchmark=True
+    ),
+    "aime25": Source(
+        "opencompass/AIME2025",
+        (_text("question", "answer"), _text("problem", "answer")),
+        configs=("AIME2025-I", "AIME2025-II"),
+        splits=("test",),
+        is_benchmark=True,
+    ),
+    "commonsenseqa": Source(
+        "tau/commonsense_qa",
+        (Schema(("question", "choices", "answerKey"), _commonsenseqa),),
+        splits=("validation",),  # the test split has no answers; the authors use validation as well
+        is_benchmark=True,
+    ),
+    "gpqa": Source(
+        "Idavidrein/gpqa",  # gated: accept its terms on the hub first
+        (
+            Schema(("Question", "options", "answer"), _gpqa_by_index),
+            Schema(("Question", "Correct Answer", *_GPQA_WRONG), _gpqa_original),
+        ),
+        configs=("gpqa_diamond",),
+        is_benchmark=True,
+    ),
+}
+
+BENCHMARKS = tuple(name for name, source in SOURCES.items() if source.is_benchmark)
+
+# What the paper calls its training sets.
+TRAINING_SETS = {"mixed": ("deepscaler",), "easy": ("gsm8k_train", "math_level1"), "hard": ("deepscaler_hard",)}

@@ -1,0 +1,79 @@
+"""Which tokens end a generation, and whether a base checkpoint ever produces one of them."""
+
+import re
+from dataclasses import dataclass
+
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+_MARK = "coda-trl answer"
+
+
+@dataclass(frozen=True)
+class StopTokens:
+    """
+    Tokens that end a generation.
+
+    Args:
+        ids (`tuple[int, ...]`):
+            Ids at which generation should stop.
+        added (`tuple[str, ...]`):
+            Those among them that checkpoint and tokenizer do not declare, and that must be handed over.
+        warning (`str`, *optional*):
+            Set if generation may never stop, with the reason.
+    """
+
+    ids: tuple[int, ...]
+    added: tuple[str, ...]
+    warning: str | None
+
+
+def find_stop_tokens(
+    tokenizer: PreTrainedTokenizerBase, generation_config: GenerationConfig | None, prompt_format: str = "chat"
+) -> StopTokens:
+    """
+    Finds the tokens at which generation has to stop.
+
+    Qwen3's base checkpoints declare `<|endoftext|>` alone as end of sequence, while their chat template closes a turn
+    with `<|im_end|>`. A model that is prompted by the template learns to write the latter, and would go on to the
+    length limit after it.
+
+    Args:
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Tokenizer of the model.
+        generation_config ([`~transformers.GenerationConfig`], *optional*):
+            Generation settings that come with the checkpoint.
+        prompt_format (`str`, *optional*, defaults to `"chat"`):
+            `"chat"` or `"plain"`.
+
+    Returns:
+        [`StopTokens`]
+    """
+    declared = generation_config.eos_token_id if generation_config is not None else None
+    ids = set(declared if isinstance(declared, list) else [] if declared is None else [declared])
+    if tokenizer.eos_token_id is not None:
+        ids.add(tokenizer.eos_token_id)
+    if prompt_format == "plain":
+        warning = None if ids else "Neither tokenizer nor checkpoint declares an end of sequence: set `eos_token`."
+        return StopTokens(tuple(sorted(ids)), (), warning)
+    if tokenizer.chat_template is None:
+        warning = "The tokenizer has no chat template: set `prompt_format: plain`, or use a tokenizer that has one."
+        return StopTokens(tuple(sorted(ids)), (), warning)
+    end = _end_of_turn(tokenizer)
+    if end is None:
+        warning = None
+        if not ids:
+            warning = "No end of sequence is declared, and the chat template closes a turn with no special token."
+        return StopTokens(tuple(sorted(ids)), (), warning)
+    end_id = tokenizer.convert_tokens_to_ids(end)
+    return StopTokens(tuple(sorted(ids | {end_id})), () if end_id in ids else (end,), None)
+
+
+def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """The special token that the chat template puts right behind an answer, if any."""
+    turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": _MARK}]
+    behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(_MARK)[2].lstrip()
+    special = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    if not special:
+        return None
+    match = re.match("|".join(re.escape(token) for token in sorted(special, key=len, reverse=True)), behind)
+    return match.group() if match else None
