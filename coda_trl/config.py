@@ -29,8 +29,8 @@ class CodaGRPOConfig(GRPOConfig):
 
     [`CodaGRPOConfig`] inherits every parameter from [`~trl.GRPOConfig`] and adds those of the length shaping. Two
     inherited defaults change, to the objective of the [CODA paper](https://huggingface.co/papers/2603.08659):
-    `scale_rewards="none"` (dividing by the standard deviation of an all-correct group would blow the shaping term up to
-    full size) and `loss_type="dapo"` (every token weighs the same). `beta` stays TRL's KL coefficient.
+    `scale_rewards="none"` (dividing by the standard deviation of an all-correct group would blow the shaping term up
+    to full size) and `loss_type="dapo"` (every token weighs the same). `beta` stays TRL's KL coefficient.
 
     Parameters:
         length_shaping (`str`, *optional*, defaults to `"coda"`):
@@ -70,8 +70,8 @@ class CodaGRPOConfig(GRPOConfig):
     scale_rewards: str = field(
         default="none",
         metadata={
-            "help": "Scaling of the rewards: 'none', 'group' or 'batch'. CODA only subtracts the group mean; dividing by "
-            "the standard deviation of an all-correct group would blow its shaping term up to full size."
+            "help": "Scaling of the rewards: 'none', 'group' or 'batch'. CODA only subtracts the group mean; dividing "
+            "by the standard deviation of an all-correct group would blow its shaping term up to full size."
         },
     )
     loss_type: str = field(
@@ -99,13 +99,14 @@ class CodaGRPOConfig(GRPOConfig):
         default=0.75, metadata={"help": "Group success rate above which a prompt counts as easy, in [0, 1]."}
     )
     coda_tau_hard: float = field(
-        default=0.25, metadata={"help": "Group success rate below which a prompt counts as hard, in [0, coda_tau_easy]."}
+        default=0.25,
+        metadata={"help": "Group success rate below which a prompt counts as hard, in [0, coda_tau_easy]."},
     )
     length_stats: str = field(
         default="group",
         metadata={
-            "help": "Rollouts whose lengths a length is normalised by: 'group' (all, the paper's text) or 'correct' (the "
-            "correct ones, the published code).",
+            "help": "Rollouts whose lengths a length is normalised by: 'group' (all, the paper's text) or 'correct' "
+            "(the correct ones, the published code).",
             "choices": ["group", "correct"],
         },
     )
@@ -137,8 +138,8 @@ class CodaGRPOConfig(GRPOConfig):
         if self.length_shaping != "none":
             if self.multi_objective_aggregation != "sum_then_normalize":
                 raise ValueError(
-                    f"`multi_objective_aggregation` is {self.multi_objective_aggregation!r}, which would normalise the "
-                    "shaping term on its own and lose its size relative to correctness. Set it to "
+                    f"`multi_objective_aggregation` is {self.multi_objective_aggregation!r}, which would normalise "
+                    "the shaping term on its own and lose its size relative to correctness. Set it to "
                     "'sum_then_normalize', or `length_shaping` to 'none'."
                 )
             if self.num_generations < 2:

@@ -69,8 +69,9 @@ def shape_rewards(
     r"""
     Shapes 0/1 rewards by the length of the rollouts.
 
-    With base reward \\( r_i \\), length \\( L_i \\), success rate \\( s = \frac{1}{G}\sum_i r_i \\) and relative length
-    \\( f_i = \sigma\left(\frac{L_i - \mathrm{mean}(L)}{\mathrm{std}(L) + \epsilon}\right) \\), the shaped reward is
+    With base reward \\( r_i \\), length \\( L_i \\), success rate \\( s = \frac{1}{G}\sum_i r_i \\) and relative
+    length \\( f_i = \sigma\left(\frac{L_i - \mathrm{mean}(L)}{\mathrm{std}(L) + \epsilon}\right) \\), the shaped
+    reward is
 
     - `"none"`: \\( r_i \\), plain GRPO.
     - `"coda"`: \\( r_i (1 + (\beta w^{hard} - \alpha w^{easy}) f_i) \\) with

@@ -21,19 +21,20 @@ class CodaGRPOTrainer(GRPOTrainer):
     Trainer for Compute Allocation by Difficulty Awareness (CODA), and the length penalties it is compared with.
 
     [CODA](https://huggingface.co/papers/2603.08659) is GRPO with a shaped reward: the success rate of a prompt's
-    rollouts opens an easy-side gate (long correct answers earn a little less) or a hard-side gate (long correct answers
-    earn a little more).
+    rollouts opens an easy-side gate (long correct answers earn a little less) or a hard-side gate (long correct
+    answers earn a little more).
 
     The changes with regard to [`~trl.GRPOTrainer`] are `_generate`, which notes how many tokens the model itself wrote
     in each rollout (results of tools are not its doing), and `_calculate_rewards`, which shapes the correctness reward
-    where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward column
-    of its own, `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
+    where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward
+    column of its own, `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
 
     Raises:
+        TypeError: If `args` is not a [`CodaGRPOConfig`].
         ValueError: If `args.correctness_reward` is none of the reward functions, if the dataset lacks the column
             `n_gold` that L1 needs, or, while training, if the shaped reward is not 0, 1 or `None`.
 
@@ -73,7 +74,10 @@ class CodaGRPOTrainer(GRPOTrainer):
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-CODA")
         if not isinstance(args, CodaGRPOConfig):
-            raise TypeError(f"`args` is a {type(args).__name__}, but CodaGRPOTrainer takes a CodaGRPOConfig.")
+            raise TypeError(
+                f"`args` is a {type(args).__name__}, but CodaGRPOTrainer takes a CodaGRPOConfig. It has every field "
+                "of GRPOConfig: put it in its place."
+            )
 
         super().__init__(model, reward_funcs, args, *others, **kwargs)
 
@@ -82,54 +86,67 @@ class CodaGRPOTrainer(GRPOTrainer):
             raise ValueError(
                 f"`correctness_reward` is {name!r}, but the reward functions are {', '.join(self.reward_func_names)}."
             )
-        if args.length_shaping.startswith("l1_") and isinstance(self.train_dataset, Dataset):
-            if "n_gold" not in self.train_dataset.column_names:
-                raise ValueError(
-                    f"`length_shaping` is {args.length_shaping!r}, but the training dataset has no column 'n_gold' "
-                    f"(its columns: {', '.join(self.train_dataset.column_names)}). Add the token budget that each "
-                    "prompt asks for."
-                )
+        if isinstance(self.train_dataset, Dataset):
+            self._check_budgets(self.train_dataset.column_names)
         self._base_column = self.reward_func_names.index(name)
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
         self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
 
+    def _check_budgets(self, columns):
+        if self.args.length_shaping in ("l1_exact", "l1_max") and "n_gold" not in columns:
+            raise ValueError(
+                f"`length_shaping` is {self.args.length_shaping!r}, but the dataset has no column 'n_gold' (its "
+                f"columns: {', '.join(columns)}). Add the token budget that each prompt asks for."
+            )
+
     def _generate(self, prompts):
         output = super()._generate(prompts)
         _, completion_ids, tool_mask, *_ = output
-        generated = completion_ids if tool_mask is None else tool_mask
-        self._completion_lengths = [len(ids) if tool_mask is None else sum(ids) for ids in generated]
+        if tool_mask is None:
+            self._completion_lengths = [len(ids) for ids in completion_ids]
+        else:  # 1 where the model wrote the token, 0 where a tool or an environment did
+            self._completion_lengths = [sum(mask) for mask in tool_mask]
         return output
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        args, device = self.args, self.accelerator.device
         mode = "train" if self.model.training else "eval"
-        parameters = args.shaping_parameters()
+        num_generations = self.num_generations if mode == "train" else self.num_generations_eval
+        device = self.accelerator.device
+
+        base = rewards_per_func[:, self._base_column]
+        graded = base[~((base == 0) | (base == 1) | base.isnan())]
+        if graded.numel() and self.args.length_shaping != "none":
+            raise ValueError(
+                f"The reward function {self.reward_func_names[self._base_column]!r} returned {graded[0].item()!r}, "
+                "but length shaping needs a correctness reward: 0, 1, or None for a completion that cannot be judged. "
+                f"Name another one in `correctness_reward` (there are {', '.join(self.reward_func_names[:-1])}), or "
+                "set `length_shaping` to 'none'."
+            )
+
+        self._log_completion_extra("length", self._completion_lengths)
+        if graded.numel():  # plain GRPO takes any reward, but then no group has a success rate to report
+            rewards_per_func[:, -1] = base * 0
+            for column in ("success_rate", "w_easy", "w_hard"):
+                self._log_completion_extra(column, [None] * len(prompts))
+            return rewards_per_func
+
+        parameters = self.args.shaping_parameters()
         if mode == "eval":
             parameters["method"] = "none"
-        elif args.length_shaping.startswith("l1_"):
-            parameters["n_gold"] = gather(torch.tensor([example["n_gold"] for example in inputs], device=device))
+        elif parameters["method"] in ("l1_exact", "l1_max"):
+            self._check_budgets(inputs[0])
+            budgets = torch.tensor([example["n_gold"] for example in inputs], dtype=torch.float32, device=device)
+            parameters["n_gold"] = gather(budgets)
+        lengths = gather(torch.tensor(self._completion_lengths, device=device))
+        shaped = shape_rewards(base, lengths, num_generations, **parameters)
+        rewards_per_func[:, -1] = shaped.delta
 
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
         truncated = gather(torch.tensor([ids[-1] not in eos_and_pad for ids in completion_ids_list], device=device))
-        lengths = gather(torch.tensor(self._completion_lengths, device=device))
-        num_generations = self.num_generations if mode == "train" else self.num_generations_eval
-        base = rewards_per_func[:, self._base_column]
-        if args.length_shaping == "none" and not ((base == 0) | (base == 1) | base.isnan()).all():
-            rewards_per_func[:, -1] = base * 0  # plain GRPO takes any reward, but then no group has a success rate
-            return rewards_per_func
-        try:
-            shaped = shape_rewards(base, lengths, num_generations, **parameters)
-        except ValueError as error:
-            raise ValueError(
-                f"The reward {self.reward_func_names[self._base_column]!r} cannot be shaped: {error} Name the "
-                "reward function that judges correctness in `correctness_reward`."
-            ) from error
-        rewards_per_func[:, -1] = shaped.delta
-
-        thresholds = {"tau_easy": args.coda_tau_easy, "tau_hard": args.coda_tau_hard}
+        thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}
         metrics = published_metrics(base, lengths, shaped, **thresholds)
         metrics |= regime_metrics(base, lengths, truncated, shaped, **thresholds)
         for key, value in metrics.items():
@@ -140,5 +157,4 @@ class CodaGRPOTrainer(GRPOTrainer):
         for column, values in columns.items():
             values = values.repeat_interleave(num_generations)[start : start + len(prompts)]
             self._log_completion_extra(column, values.tolist())
-        self._log_completion_extra("length", self._completion_lengths)
         return rewards_per_func

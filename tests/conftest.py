@@ -23,7 +23,7 @@ CHAT_TEMPLATE = (
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> str:
-    """Folder of a random Qwen3-shaped model (about 10k parameters) and its word-level tokenizer with a chat template."""
+    """Folder of a random Qwen3-shaped model of about 5k parameters and a word-level tokenizer with a chat template."""
     specials = ["<pad>", "<unk>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
     vocabulary = {token: index for index, token in enumerate(specials + WORDS)}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

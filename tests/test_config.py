@@ -1,0 +1,110 @@
+"""`CodaGRPOConfig`: its defaults, what it refuses, and how TRL's parser reads it from YAML and the command line."""
+
+from math import inf, nan
+
+import pytest
+import yaml
+from trl import GRPOConfig, TrlParser
+
+from coda_trl import CodaGRPOConfig
+
+CPU = {"use_cpu": True, "bf16": False, "report_to": "none"}
+
+
+def config(**fields) -> CodaGRPOConfig:
+    return CodaGRPOConfig("unused", **(CPU | fields))
+
+
+def test_defaults_are_the_paper_s():
+    args = config()
+    assert args.length_shaping == "coda"
+    assert (args.coda_alpha, args.coda_beta) == (0.2, 0.2)
+    assert (args.coda_tau_easy, args.coda_tau_hard) == (0.75, 0.25)
+    assert args.length_stats == "group" and args.bonus_on_incorrect is False
+    assert args.vlp_gamma == 0.1
+    assert (args.asrr_tau, args.asrr_zeta, args.asrr_window) == (0.75, 0.5, 2048)
+    assert args.l1_eta == 3e-4
+    assert args.correctness_reward is None
+
+
+def test_objective_is_the_paper_s_and_nothing_else_of_trl_changes():
+    ours, theirs = config().to_dict(), GRPOConfig("unused", **CPU).to_dict()
+    differing = {name for name in theirs if ours[name] != theirs[name]}
+    assert differing <= {"scale_rewards", "loss_type"}
+    assert (ours["scale_rewards"], ours["loss_type"]) == ("none", "dapo")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    {
+        "length_shaping": ["coad", "", None],
+        "coda_alpha": [-0.1, 1.01, nan],
+        "coda_beta": [-0.1, inf, nan],
+        "coda_tau_easy": [-0.1, 1.01, 0.2, nan],
+        "coda_tau_hard": [-0.1, 1.01, 0.8, nan],
+        "length_stats": ["all", None],
+        "vlp_gamma": [-0.1, 1.01, nan],
+        "asrr_tau": [-0.1, 1, nan],
+        "asrr_zeta": [-0.1, inf, nan],
+        "asrr_window": [0, -2048, inf],
+        "l1_eta": [-3e-4, inf, nan],
+    }.items(),
+)
+def test_every_field_is_range_checked_under_its_own_name(field, values):
+    for value in values:
+        with pytest.raises(ValueError, match=f"`{field}`") as error:
+            config(**{field: value})
+        assert repr(value) in str(error.value)
+
+
+def test_ends_of_the_ranges_are_allowed():
+    config(coda_alpha=0, coda_beta=0, coda_tau_easy=1, coda_tau_hard=0, vlp_gamma=1, asrr_tau=0, asrr_zeta=0, l1_eta=0)
+    config(coda_alpha=1, coda_beta=5, coda_tau_easy=0.5, coda_tau_hard=0.5, vlp_gamma=0, asrr_window=1)
+
+
+def test_normalising_each_reward_alone_is_refused_unless_plain_grpo():
+    with pytest.raises(
+        ValueError, match="`multi_objective_aggregation` is 'normalize_then_sum'.*'sum_then_normalize'"
+    ):
+        config(multi_objective_aggregation="normalize_then_sum")
+    config(multi_objective_aggregation="normalize_then_sum", length_shaping="none")
+
+
+@pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_exact", "l1_max"])
+def test_groups_of_one_are_refused(method):
+    with pytest.raises(ValueError, match="`num_generations` is 1"):
+        config(num_generations=1, length_shaping=method)
+
+
+def test_parameters_reach_shape_rewards_under_its_names():
+    args = config(coda_alpha=0.3, vlp_gamma=0.4, length_shaping="vlp", length_stats="correct")
+    parameters = args.shaping_parameters()
+    assert (parameters["method"], parameters["alpha"], parameters["gamma"]) == ("vlp", 0.3, 0.4)
+    assert parameters["length_stats"] == "correct" and parameters["bonus_on_incorrect"] is False
+
+
+def test_trl_parser_reads_yaml_with_command_line_overrides(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        yaml.dump(CPU | {"output_dir": "unused", "length_shaping": "asrr", "coda_beta": 0.5, "coda_alpha": 0.1})
+        + "l1_eta: 3e-4\n"  # YAML 1.1 reads this as a string
+    )
+    arguments = ["--config", str(recipe), "--coda_alpha", "0.4", "--length_stats", "correct"]
+    (args,) = TrlParser(CodaGRPOConfig).parse_args_and_config([*arguments, "--bonus_on_incorrect"])
+    assert (args.length_shaping, args.coda_beta) == ("asrr", 0.5)  # from the file
+    assert (args.coda_alpha, args.length_stats, args.bonus_on_incorrect) == (0.4, "correct", True)  # overridden
+    assert args.l1_eta == 3e-4
+
+
+def test_trl_parser_lists_the_choices_of_a_misspelt_method(capsys):
+    with pytest.raises(SystemExit):
+        TrlParser(CodaGRPOConfig).parse_args_and_config(["--output_dir", "unused", "--length_shaping", "coad"])
+    assert "l1_exact" in capsys.readouterr().err
+
+
+def test_every_field_has_a_help_text():
+    own = CodaGRPOConfig.__dataclass_fields__.keys() - GRPOConfig.__dataclass_fields__.keys()
+    assert len(own) == 13
+    for name in own:
+        assert CodaGRPOConfig.__dataclass_fields__[name].metadata["help"]
+        assert f"{name} (`" in CodaGRPOConfig.__doc__
