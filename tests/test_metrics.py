@@ -1,0 +1,92 @@
+"""Metrics of a batch, worked out by hand. The 18 published ones are held to golden vectors in `test_shaping_golden`."""
+
+from math import nan
+
+import pytest
+import torch
+
+from coda_trl.metrics import published_metrics, regime_metrics
+from coda_trl.shaping import shape_rewards
+
+THRESHOLDS = {"tau_easy": 0.75, "tau_hard": 0.25}
+
+# Four groups of four: easy, hard, middle, easy; the second group is hard without a correct rollout.
+REWARDS = torch.tensor([1, 1, 1, 1] + [0, 0, 0, 0] + [1, 0, 0, 1] + [1, nan, 1, 1], dtype=torch.float32)
+LENGTHS = torch.tensor([1, 2, 3, 4] + [10, 20, 30, 40] + [5, 7, 9, 11] + [6, 999, 6, 6])
+TRUNCATED = torch.tensor([0, 0, 0, 0] + [0, 0, 1, 1] + [0, 0, 0, 1] + [0, 1, 0, 0], dtype=torch.bool)
+
+
+def metrics(rewards=REWARDS, lengths=LENGTHS, truncated=TRUNCATED, group_size=4, method="coda") -> dict[str, float]:
+    shaped = shape_rewards(rewards, lengths, group_size, method)
+    return published_metrics(rewards, lengths, shaped, **THRESHOLDS) | regime_metrics(
+        rewards, lengths, truncated, shaped, **THRESHOLDS
+    )
+
+
+def test_regimes():
+    found = metrics()
+    assert {name: value for name, value in found.items() if name.count("/") == 2} == pytest.approx(
+        {
+            "coda/easy/share": 0.5,
+            "coda/easy/mean_length": (1 + 2 + 3 + 4 + 6 + 6 + 6) / 7,  # not the 999 tokens that nobody could score
+            "coda/easy/accuracy": 1,
+            "coda/easy/clipped_ratio": 0,
+            "coda/middle/share": 0.25,
+            "coda/middle/mean_length": 8,
+            "coda/middle/accuracy": 0.5,
+            "coda/middle/clipped_ratio": 0.25,
+            "coda/hard/share": 0.25,
+            "coda/hard/mean_length": 25,
+            "coda/hard/accuracy": 0,
+            "coda/hard/clipped_ratio": 0.5,
+        }
+    )
+
+
+def test_zero_variance_share_is_told_apart_on_base_and_shaped_rewards():
+    found = metrics()
+    assert found["coda/frac_zero_std_base"] == 0.75  # all but the middle group
+    assert found["coda/frac_zero_std_shaped"] == 0.5  # CODA gave the first group a signal; the last has equal lengths
+    assert metrics(method="none")["coda/frac_zero_std_shaped"] == 0.75
+
+
+def test_unscorable_rollouts_are_counted_once_and_left_out_elsewhere():
+    found = metrics()
+    assert found["coda/unscorable_ratio"] == 1 / 16
+    assert found["coda/mean_score"] == pytest.approx(9 / 15)
+    assert found["coda/success_rate"] == pytest.approx((1 + 0 + 0.5 + 1) / 4)
+    assert found["coda/mean_response_length"] == pytest.approx((LENGTHS.sum().item() - 999) / 15)
+    assert found["coda/easy_condition_trigger_rate"] == 0.5
+    assert found["coda/easy_trigger_all_correct_rate"] == 1
+    assert found["coda/hard_trigger_no_correct_rate"] == 1
+
+
+def test_groups_at_a_threshold_are_middle_but_trigger_the_published_condition():
+    found = metrics(torch.tensor([1.0, 1, 1, 0, 1, 0, 0, 0]), torch.arange(8), torch.zeros(8, dtype=torch.bool))
+    assert found["coda/middle/share"] == 1
+    assert found["coda/easy_condition_trigger_rate"] == found["coda/hard_condition_trigger_rate"] == 0.5
+
+
+def test_a_regime_without_a_group_has_a_share_of_zero_and_no_averages():
+    found = metrics(torch.ones(4), torch.arange(4), torch.zeros(4, dtype=torch.bool))
+    assert {name for name in found if name.startswith(("coda/middle", "coda/hard/"))} == {
+        "coda/middle/share",
+        "coda/hard/share",
+    }
+
+
+def test_nothing_scorable():
+    found = metrics(torch.full((4,), nan), torch.arange(4), torch.zeros(4, dtype=torch.bool))
+    assert found["coda/unscorable_ratio"] == 1
+    assert found["coda/easy/share"] == found["coda/middle/share"] == found["coda/hard/share"] == 0
+    assert found["coda/frac_zero_std_base"] == found["coda/frac_zero_std_shaped"] == 1  # no signal is left in it
+    assert found["coda/mean_score"] == found["coda/success_rate"] == found["coda/mean_w_hard"] == 0
+
+
+@pytest.mark.parametrize("method", ["none", "coda", "vlp", "asrr"])
+def test_shaped_mean_is_base_mean_less_taken_plus_added(method):
+    found = metrics(method=method)
+    assert found["coda/mean_new_score"] == pytest.approx(
+        found["coda/mean_score"] - found["coda/global_easy_penalty_mean"] + found["coda/global_hard_reward_mean"]
+    )
+    assert found["coda/mean_score"] == pytest.approx(0.6)  # accuracy, whatever the shaping
