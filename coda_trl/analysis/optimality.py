@@ -1,0 +1,140 @@
+"""The optimality view of adaptive compute (Section 2 of the paper), made usable.
+
+The probability of success within a budget of `n` tokens is read off one long run by truncation: a sample counts as
+correct within `n` tokens if it is correct and ended after at most `n`. With utility `U(n) = Pr(correct | n) - lambda
+n` the best budget for a price `lambda` lies on the upper concave envelope of that curve, and moves from one corner of
+the envelope to the next exactly where the price passes the slope between them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class BudgetCurve:
+    """
+    Probability of success within a token budget: a staircase.
+
+    Args:
+        budgets (`np.ndarray` of shape `(M,)`):
+            Budgets in tokens at which it rises, ascending; the first is 0.
+        success (`np.ndarray` of shape `(M,)`):
+            Probability from that budget on, in [0, 1]; the first is 0.
+    """
+
+    budgets: np.ndarray
+    success: np.ndarray
+
+    def at(self, budget: float | np.ndarray) -> np.ndarray:
+        """Pr(correct | n) at one or more budgets."""
+        return self.success[np.searchsorted(self.budgets, budget, side="right") - 1]
+
+    def utility(self, budget: float | np.ndarray, price: float) -> np.ndarray:
+        """`Pr(correct | n) - price * n` at one or more budgets; `price` in probability per token."""
+        return self.at(budget) - price * np.asarray(budget)
+
+    def marginal_gain(self, budgets: np.ndarray) -> np.ndarray:
+        """
+        Rise of the curve per token between neighbouring budgets, the finite difference that the paper writes as g(n).
+
+        Args:
+            budgets (`np.ndarray` of shape `(K,)`):
+                Ascending budgets.
+
+        Returns:
+            `np.ndarray` of shape `(K - 1,)`: Probability per token.
+        """
+        return np.diff(self.at(budgets)) / np.diff(budgets)
+
+
+def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -> BudgetCurve:
+    """
+    Probability of success within a token budget, under truncation of one run; every problem weighs the same.
+
+    Args:
+        problem (`np.ndarray` of shape `(N,)`):
+            Index of the problem of every sample.
+        correct (`np.ndarray` of shape `(N,)`):
+            1 for a correct sample, 0 for a wrong one, NaN for one without a verdict, which is left out.
+        tokens (`np.ndarray` of shape `(N,)`):
+            Generated tokens.
+
+    Returns:
+        `BudgetCurve`: The curve. Beyond the longest correct sample it says nothing but that the run did no better.
+
+    Raises:
+        ValueError: If no sample has a verdict.
+
+    Example:
+
+    ```python
+    >>> import numpy as np
+    >>> from coda_trl.analysis import best_budgets, budget_curve
+    >>> curve = budget_curve(np.zeros(4, dtype=int), np.array([1, 1, 1, 0]), np.array([10, 20, 80, 5]))
+    >>> curve.budgets, curve.success
+    (array([ 0, 10, 20, 80]), array([0.  , 0.25, 0.5 , 0.75]))
+    >>> best_budgets(curve)  # (price below which the budget is best, budget)
+    [(0.025, 20), (0.004166666666666667, 80)]
+
+    ```
+    """
+    graded = ~np.isnan(correct)
+    if not graded.any():
+        raise ValueError("no sample has a verdict: a budget curve needs correct and wrong samples")
+    _, problem = np.unique(problem[graded], return_inverse=True)
+    correct, tokens = correct[graded], tokens[graded].astype(int)
+    weight = 1 / np.bincount(problem)[problem] / (problem.max() + 1)
+    solved = correct == 1
+    budgets, position = np.unique(tokens[solved], return_inverse=True)
+    gains = np.bincount(position, weights=weight[solved], minlength=len(budgets))
+    return BudgetCurve(np.concatenate([[0], budgets]), np.concatenate([[0.0], np.cumsum(gains)]))
+
+
+def best_budgets(curve: BudgetCurve) -> list[tuple[float, int]]:
+    """
+    Best budgets for all prices, by the corners of the curve's upper concave envelope.
+
+    Args:
+        curve (`BudgetCurve`):
+            Probability of success by budget.
+
+    Returns:
+        `list[tuple[float, int]]`: Pairs of a price (probability per token) and a budget (tokens), prices falling and
+        budgets rising. From a price down to the next one, its budget maximises `Pr(correct | n) - price * n`; above
+        the first price the best budget is 0. Empty if nothing was ever correct.
+    """
+    corners = [0]
+    for point in range(1, len(curve.budgets)):
+        while len(corners) > 1 and _slope(curve, corners[-1], point) >= _slope(curve, corners[-2], corners[-1]):
+            corners.pop()
+        corners.append(point)
+    return [
+        (_slope(curve, before, corner), int(curve.budgets[corner]))
+        for before, corner in zip(corners[:-1], corners[1:], strict=True)
+    ]
+
+
+def _slope(curve: BudgetCurve, start: int, end: int) -> float:
+    return float((curve.success[end] - curve.success[start]) / (curve.budgets[end] - curve.budgets[start]))
+
+
+def best_budget(curve: BudgetCurve, price: float) -> int:
+    """
+    The budget n* that maximises `Pr(correct | n) - price * n`.
+
+    Args:
+        curve (`BudgetCurve`):
+            Probability of success by budget.
+        price (`float`):
+            Price in probability per token, at least 0.
+
+    Returns:
+        `int`: Tokens; 0 if no answer is worth its price, and the smaller one if two are worth the same.
+
+    Raises:
+        ValueError: If the price is negative.
+    """
+    if price < 0:
+        raise ValueError(f"price must be at least 0, got {price}")
+    return max((budget for threshold, budget in best_budgets(curve) if price < threshold), default=0)

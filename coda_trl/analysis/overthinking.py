@@ -1,0 +1,96 @@
+"""Overthinking (the paper's appendix): restatements of the problem, and repeated verification.
+
+The paper shows them by an example; here they are counted. Both counts are deliberately crude and work on words alone,
+so that they can be read off a response by hand.
+"""
+
+import re
+
+WINDOW = 6  # words in a row that make a restatement
+_SHORTEST = 3  # words of the shortest problem whose restatement can be told from mere use of its numbers
+
+_WORD = re.compile(r"[^\W_]+(?:['’.,][^\W_]+)*")
+_VERIFICATION = re.compile(
+    r"\b(?:(?:re|double|cross)?[-\u2010\u2011 ]?check(?:s|ed|ing)?|verif(?:y|ies|ied|ying|ication)|"
+    r"re[-\u2010\u2011]?(?:evaluat|examin)(?:e|es|ed|ing|ation)|confirm(?:s|ed|ing)?)\b"
+)
+
+
+def words(text: str) -> list[str]:
+    """
+    Words of a text in lower case, without punctuation; a number with its decimals is one word.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis.overthinking import words
+    >>> words("Danny's 1,000 caps (3.5 each).")
+    ["danny's", '1,000', 'caps', '3.5', 'each']
+
+    ```
+    """
+    return _WORD.findall(text.lower())
+
+
+class Restatements:
+    """
+    Counts the passages of a response that repeat its problem word for word.
+
+    A passage is a run of words of the response in which every 6 neighbours also stand side by side in the problem. A
+    problem of 3 to 5 words counts as repeated only as a whole; a shorter one never, because using its numbers would
+    pass for repeating it.
+
+    Args:
+        problem (`str`):
+            Text of the problem.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis import Restatements
+    >>> count = Restatements("How many more wrappers than bottle caps did Danny find at the park?")
+    >>> count("I must say how many more wrappers than bottle caps did Danny find. He found 65 - 5 = 60.")
+    1
+
+    ```
+    """
+
+    def __init__(self, problem: str):
+        tokens = words(problem)
+        self.width = min(WINDOW, len(tokens))
+        self.windows = self._windows(tokens) if self.width >= _SHORTEST else set()
+
+    def _windows(self, tokens: list[str]) -> set[tuple[str, ...]]:
+        return set(zip(*(tokens[start:] for start in range(self.width)), strict=False))
+
+    def __call__(self, completion: str) -> int:
+        """Number of passages of `completion` that repeat the problem."""
+        if not self.windows:
+            return 0
+        tokens = words(completion)
+        passages, last = 0, -2
+        for position, window in enumerate(zip(*(tokens[start:] for start in range(self.width)), strict=False)):
+            if window in self.windows:
+                passages += position != last + 1
+                last = position
+        return passages
+
+
+def count_verifications(completion: str) -> int:
+    """Number of times a response announces or mentions a check: forms of check, re-check, double-check, cross-check,
+    verify, re-evaluate, re-examine and confirm, as whole words.
+
+    Args:
+        completion (`str`):
+            The response.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis import count_verifications
+    >>> count_verifications("So 60. Let me verify: 65 - 5 = 60. Double-checking: 60.")
+    2
+
+    ```
+    """
+    return sum(1 for _ in _VERIFICATION.finditer(completion.lower()))

@@ -1,0 +1,62 @@
+"""A benchmark: problems, and a way to tell right answers from wrong ones."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Problem = Mapping[str, Any]
+Grader = Callable[[Sequence[str], Sequence[Problem]], list[bool | None]]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """
+    Problems and their grader.
+
+    Args:
+        name (`str`):
+            Name in sample files and tables.
+        problems (`Sequence[Mapping[str, Any]]`):
+            Problems: a list of dictionaries or a `datasets.Dataset`. `prompt` is a list of messages or a string;
+            `problem_id`, if there is none, is the position.
+        grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None]]`):
+            Verdicts of completions, given with the problem that each answers: right, wrong, or `None` if the gold
+            answer cannot be read.
+        keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold")`):
+            Fields that are copied into the samples of the problems that have them, so that tables can be split by
+            them.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.evaluation import Benchmark
+    >>> benchmark = Benchmark(
+    ...     name="sums",
+    ...     problems=[{"prompt": "1 + 1 =", "solution": "2", "rung": 1}],
+    ...     grade=lambda completions, problems: [c == p["solution"] for c, p in zip(completions, problems)],
+    ... )
+    >>> benchmark.grade(["2"], benchmark.problems)
+    [True]
+
+    ```
+    """
+
+    name: str
+    problems: Sequence[Problem]
+    grade: Grader
+    keep: Sequence[str] = ("rung", "level", "n_gold")
+
+    def numbered(self) -> list[tuple[str, Problem]]:
+        """
+        The problems with their ids.
+
+        Raises:
+            ValueError: If two problems have one id.
+        """
+        numbered = [(str(problem.get("problem_id", index)), problem) for index, problem in enumerate(self.problems)]
+        seen: set[str] = set()
+        for problem_id, _ in numbered:
+            if problem_id in seen:
+                raise ValueError(f"benchmark {self.name!r} has two problems with problem_id {problem_id!r}")
+            seen.add(problem_id)
+        return numbered

@@ -1,0 +1,144 @@
+"""Bootstrap intervals that resample problems.
+
+A benchmark is a sample of the problems that could have been asked, and the answers to one problem stand or fall
+together; so the unit drawn with replacement is the problem, with all of its samples. Resamples depend only on the
+number of problems and the seed: two runs on the same problems get the same draws, which pairs them problem by problem.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from .metrics import Ratio
+
+NUM_RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """
+    A number with its bootstrap interval.
+
+    Args:
+        value (`float`):
+            The number itself, computed on all problems. NaN if it is not defined.
+        low (`float` or `None`, *optional*):
+            Lower end of the interval, or `None` if there is none (fewer than two problems, or no samples at hand).
+        high (`float` or `None`, *optional*):
+            Upper end of the interval.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether there is an interval and 0 lies outside it: for a difference, that it is more than noise."""
+        return self.low is not None and (self.low > 0 or self.high < 0)
+
+
+@lru_cache(maxsize=32)
+def _draw_counts(num_problems: int, num_resamples: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng((seed, num_problems))
+    counts = rng.multinomial(num_problems, np.full(num_problems, 1 / num_problems), size=num_resamples)
+    return counts.astype(np.uint16)
+
+
+def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) -> np.ndarray:
+    """
+    A metric on resampled problems.
+
+    Args:
+        ratio (`Ratio`):
+            The metric on `P` problems.
+        seed (`int`, *optional*, defaults to `0`):
+            Seed of the draws. The same seed and `P` give the same draws, whatever the metric or run.
+        num_resamples (`int`, *optional*, defaults to `2000`):
+            Number of resamples.
+
+    Returns:
+        `np.ndarray` of shape `(num_resamples,)`: The metric on every resample; NaN where its lower sum is 0.
+    """
+    counts = _draw_counts(len(ratio.numerator), num_resamples, seed)
+    sums = np.empty((num_resamples, 2))
+    columns = np.stack([ratio.numerator, ratio.denominator], axis=1)
+    for start in range(0, num_resamples, 256):  # in slices: the product is taken in double precision
+        sums[start : start + 256] = counts[start : start + 256].astype(np.float64) @ columns
+    return np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)
+
+
+def interval(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """
+    Percentile interval of bootstrap replicates.
+
+    Args:
+        values (`np.ndarray`):
+            Replicates; NaN ones are left out.
+        confidence (`float`, *optional*, defaults to `0.95`):
+            Share of the replicates between the two ends, in (0, 1).
+
+    Returns:
+        `tuple[float, float]`: The two ends; NaN if every replicate is.
+    """
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return float("nan"), float("nan")
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def estimate(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) -> Estimate:
+    """
+    A metric with its 95% interval.
+
+    Args:
+        ratio (`Ratio`):
+            The metric on `P` problems.
+        seed (`int`, *optional*, defaults to `0`):
+            Seed of the draws.
+        num_resamples (`int`, *optional*, defaults to `2000`):
+            Number of resamples.
+
+    Returns:
+        `Estimate`: Value and interval; no interval if fewer than two problems count.
+
+    Example:
+
+    ```python
+    >>> import numpy as np
+    >>> from coda_trl.evaluation import Ratio, estimate
+    >>> accuracy = Ratio(np.array([1.0, 0.0, 1.0, 1.0]), np.ones(4))
+    >>> result = estimate(accuracy)
+    >>> result.value, result.low, result.high
+    (0.75, 0.25, 1.0)
+
+    ```
+    """
+    return summarise(ratio.value, replicates(ratio, seed, num_resamples) if _has_spread(ratio) else None)
+
+
+def _has_spread(ratio: Ratio) -> bool:
+    return np.count_nonzero(ratio.denominator) >= 2
+
+
+def summarise(value: float, values: np.ndarray | None) -> Estimate:
+    """
+    Value and replicates as an estimate.
+
+    Args:
+        value (`float`):
+            The number on all problems.
+        values (`np.ndarray` or `None`):
+            Its replicates, or `None` if there are none.
+
+    Returns:
+        `Estimate`: The value with the interval of the replicates, if there are any that are not NaN.
+    """
+    if values is None or np.isnan(value):
+        return Estimate(value)
+    low, high = interval(values)
+    return Estimate(value) if np.isnan(low) else Estimate(value, low, high)

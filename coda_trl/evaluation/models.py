@@ -1,0 +1,101 @@
+"""What has to be known about a model before it generates: its adapter, tokenizer, stop tokens and context length."""
+
+import json
+import logging
+from dataclasses import dataclass
+
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from transformers.utils.peft_utils import find_adapter_config_file
+
+from ..data import PromptFormat, find_stop_tokens
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """
+    Where a model and its adapter are.
+
+    Args:
+        model (`str`):
+            Path or hub id of the full model.
+        adapter (`str`, *optional*):
+            Path or hub id of the adapter on it, if there is one.
+        adapter_rank (`int`, *optional*):
+            Rank of a LoRA adapter.
+    """
+
+    model: str
+    adapter: str | None = None
+    adapter_rank: int | None = None
+
+
+def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) -> ModelFiles:
+    """
+    Finds out whether a path or hub id is a model or an adapter, and what an adapter sits on.
+
+    Args:
+        model_name_or_path (`str`):
+            Path or hub id of a model, or of a PEFT adapter.
+        base_model_name_or_path (`str`, *optional*):
+            Model under the adapter. Defaults to the one that the adapter's configuration names.
+
+    Returns:
+        `ModelFiles`: The two places.
+
+    Raises:
+        ValueError: If a base model is given for something that is not an adapter.
+    """
+    adapter_config = find_adapter_config_file(model_name_or_path)
+    if adapter_config is None:
+        if base_model_name_or_path is not None:
+            raise ValueError(
+                f"base_model_name_or_path={base_model_name_or_path!r} is given, but {model_name_or_path!r} is no "
+                "adapter (it holds no adapter_config.json): leave the base model out"
+            )
+        return ModelFiles(model_name_or_path)
+    with open(adapter_config, encoding="utf-8") as file:
+        settings = json.load(file)
+    model = base_model_name_or_path or settings["base_model_name_or_path"]
+    return ModelFiles(model, model_name_or_path, settings.get("r"))
+
+
+def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
+    """Tokenizer of the adapter if one was saved with it (training may have changed the chat template), else of the
+    model."""
+    if files.adapter is not None:
+        try:
+            return AutoTokenizer.from_pretrained(files.adapter)
+        except (OSError, ValueError):  # none was saved there
+            pass
+    return AutoTokenizer.from_pretrained(files.model)
+
+
+def stop_token_ids(
+    files: ModelFiles, tokenizer: PreTrainedTokenizerBase, prompt_format: PromptFormat = "chat"
+) -> tuple[int, ...]:
+    """Tokens that end an answer, see [`~data.find_stop_tokens`]."""
+    try:
+        generation_config = GenerationConfig.from_pretrained(files.model)
+    except OSError:  # the model has none of its own
+        generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(files.model))
+    stop_tokens = find_stop_tokens(tokenizer, generation_config, prompt_format)
+    if stop_tokens.warning is not None:
+        logger.warning(stop_tokens.warning)
+    return stop_tokens.ids
+
+
+def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int) -> None:
+    """
+    Checks that a prompt and its answer fit into the model.
+
+    Raises:
+        ValueError: If they do not.
+    """
+    context = AutoConfig.from_pretrained(files.model).get_text_config().max_position_embeddings
+    if longest_prompt + max_tokens > context:
+        raise ValueError(
+            f"max_tokens={max_tokens} and the longest prompt ({longest_prompt} tokens) exceed the context of "
+            f"{files.model} ({context} tokens): set max_tokens to {context - longest_prompt} or less"
+        )

@@ -1,0 +1,378 @@
+"""Evaluation of a model on benchmarks: what is asked, which engine answers, and what is written down."""
+
+import json
+import os
+import platform
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
+
+from .. import __version__
+from .benchmarks import Benchmark, Problem
+from .bootstrap import estimate
+from .comparison import benchmark_seed
+from .generation import Engine, Generation, Request, SamplingSettings
+from .metrics import accuracy, collect, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
+from .models import ModelFiles, check_context, load_tokenizer, locate, stop_token_ids
+from .samples import SAMPLES_FILE, SampleWriter, read_samples
+
+SUMMARY_FILE = "summary.json"
+
+
+@dataclass
+class EvaluationConfig:
+    """
+    What to evaluate, and how.
+
+    Args:
+        model_name_or_path (`str`):
+            Path or hub id of a model, or of an adapter.
+        output_dir (`str`):
+            Folder for `samples.jsonl` and `summary.json`. If it holds an unfinished evaluation, that one goes on.
+        base_model_name_or_path (`str`, *optional*):
+            Model under the adapter. Defaults to the one that the adapter names.
+        engine (`str`, *optional*, defaults to `"vllm"`):
+            `"vllm"`, or `"transformers"` for CPUs and small models.
+        n (`int`, *optional*, defaults to `8`):
+            Samples of each problem.
+        temperature (`float`, *optional*, defaults to `0.6`):
+            Sampling temperature; 0 decodes greedily and needs `n=1`.
+        top_p (`float`, *optional*, defaults to `0.95`):
+            Probability that nucleus sampling keeps.
+        max_tokens (`int`, *optional*, defaults to `16384`):
+            Limit on generated tokens.
+        seed (`int`, *optional*, defaults to `0`):
+            Seed that the seeds of the samples derive from.
+        prompt_format (`str`, *optional*, defaults to `"chat"`):
+            `"chat"` applies the chat template; `"plain"` gives the bare text to a base model without one.
+        token_budget (`int`, *optional*):
+            Ask for this many tokens in every prompt (`Think for N tokens.`), as models trained with L1 expect.
+        dtype (`str`, *optional*, defaults to `"auto"`):
+            Number format of the weights; `"auto"` takes that of the checkpoint.
+        batch_size (`int`, *optional*, defaults to `64`):
+            Answers that the transformers engine generates at a time.
+        tensor_parallel_size (`int`, *optional*, defaults to `1`):
+            GPUs that vLLM spreads one replica over.
+        data_parallel_size (`int`, *optional*, defaults to `1`):
+            Replicas that vLLM runs.
+        gpu_memory_utilization (`float`, *optional*, defaults to `0.9`):
+            Share of GPU memory that vLLM takes.
+
+    Raises:
+        ValueError: If a value is out of range.
+    """
+
+    model_name_or_path: str
+    output_dir: str
+    base_model_name_or_path: str | None = field(default=None, metadata={"help": "Model under an adapter."})
+    engine: str = field(default="vllm", metadata={"help": "'vllm' or 'transformers'."})
+    n: int = field(default=8, metadata={"help": "Samples of each problem."})
+    temperature: float = field(default=0.6, metadata={"help": "Sampling temperature; 0 decodes greedily."})
+    top_p: float = field(default=0.95, metadata={"help": "Probability that nucleus sampling keeps."})
+    max_tokens: int = field(default=16384, metadata={"help": "Limit on generated tokens."})
+    seed: int = field(default=0, metadata={"help": "Seed that the seeds of the samples derive from."})
+    prompt_format: str = field(default="chat", metadata={"help": "'chat' (with the chat template) or 'plain'."})
+    token_budget: int | None = field(default=None, metadata={"help": "Ask for this many tokens, for L1 models."})
+    dtype: str = field(default="auto", metadata={"help": "Number format of the weights."})
+    batch_size: int = field(default=64, metadata={"help": "Answers at a time, with transformers."})
+    tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs of one vLLM replica."})
+    data_parallel_size: int = field(default=1, metadata={"help": "Number of vLLM replicas."})
+    gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of GPU memory for vLLM."})
+
+    def __post_init__(self):
+        if self.engine not in ("vllm", "transformers"):
+            raise ValueError(f"engine must be 'vllm' or 'transformers', got {self.engine!r}")
+        if self.prompt_format not in ("chat", "plain"):
+            raise ValueError(f"prompt_format must be 'chat' or 'plain', got {self.prompt_format!r}")
+        for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.temperature < 0:
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
+        if self.temperature == 0 and self.n > 1:
+            raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
+
+    @property
+    def sampling(self) -> SamplingSettings:
+        """The part that engines sample by."""
+        return SamplingSettings(self.temperature, self.top_p, self.max_tokens)
+
+    def identity(self) -> dict[str, Any]:
+        """What two sittings of one evaluation must agree in. (`n` may grow, and the hardware may change.)"""
+        names = (
+            "model_name_or_path",
+            "base_model_name_or_path",
+            "engine",
+            "seed",
+            "prompt_format",
+            "token_budget",
+            "dtype",
+        )
+        return {name: getattr(self, name) for name in names} | asdict(self.sampling)
+
+
+def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
+    """
+    Samples answers to benchmarks, grades them, and writes them down as they come.
+
+    A run that was ended at any moment goes on where it stopped when it is called again with the same `output_dir`:
+    samples that the file holds are not drawn again, and each of the others is drawn with the seed it would have had.
+
+    Args:
+        config (`EvaluationConfig`):
+            Model, engine and sampling settings.
+        benchmarks (`Sequence[Benchmark]`):
+            Problems with their graders.
+
+    Returns:
+        `dict[str, Any]`: What `summary.json` holds: engine, versions, settings, time, and results by benchmark.
+
+    Raises:
+        ValueError: If the folder holds an evaluation with other settings, or a prompt and its answer do not fit into
+            the model.
+    """
+    output_dir = Path(config.output_dir)
+    # The writer locks the folder, so it comes before anything is read or written there.
+    with SampleWriter(output_dir / SAMPLES_FILE) as writer:
+        sittings = _earlier_sittings(output_dir / SUMMARY_FILE, config)
+        files = locate(config.model_name_or_path, config.base_model_name_or_path)
+        tokenizer = load_tokenizer(files)
+        problems = {
+            (benchmark.name, problem_id): (benchmark, problem)
+            for benchmark in benchmarks
+            for problem_id, problem in benchmark.numbered()
+        }
+        requests = build_requests(problems, writer.done, tokenizer, config)
+        summary = {
+            "model": config.model_name_or_path,
+            "engine": config.engine,
+            "versions": _versions(config.engine),
+            "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
+            "settings": config.identity(),
+            "n": config.n,
+            "sittings": [*sittings, {"seconds": 0.0, "tokens": 0, "samples": 0}],
+            "complete": False,
+        }
+        _write_summary(output_dir, summary)
+        if requests:
+            _generate(config, files, tokenizer, requests, problems, writer, summary)
+    return _finish(output_dir, summary)
+
+
+def build_requests(
+    problems: dict[tuple[str, str], tuple[Benchmark, Problem]],
+    done: dict[tuple[str, str], set[int]],
+    tokenizer: PreTrainedTokenizerBase,
+    config: EvaluationConfig,
+) -> list[Request]:
+    """
+    Lists what is still to be generated.
+
+    Args:
+        problems (`dict[tuple[str, str], tuple[Benchmark, Mapping]]`):
+            Problems by benchmark and id.
+        done (`dict[tuple[str, str], set[int]]`):
+            Sample numbers there are already, by benchmark and id.
+        tokenizer (`PreTrainedTokenizerBase`):
+            Tokenizer, with a chat template if prompts are conversational.
+        config (`EvaluationConfig`):
+            Number of samples and seed.
+
+    Returns:
+        `list[Request]`: One request for every unbroken row of missing sample numbers.
+    """
+    requests = []
+    for key, (_, problem) in problems.items():
+        missing = [sample for sample in range(config.n) if sample not in done.get(key, ())]
+        if not missing:
+            continue
+        prompt_ids = _encode(tokenizer, problem["prompt"])
+        seed = zlib.crc32(json.dumps([config.seed, *key]).encode())
+        starts = [sample for sample in missing if sample - 1 not in missing]
+        for start in starts:
+            end = next(sample for sample in range(start, config.n + 1) if sample not in missing)
+            requests.append(Request(*key, prompt_ids, start, end - start, seed))
+    return requests
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, prompt: str | list[dict[str, str]]) -> tuple[int, ...]:
+    if isinstance(prompt, str):
+        return tuple(tokenizer(prompt).input_ids)
+    if tokenizer.chat_template is None:
+        raise ValueError(
+            "the prompts are lists of messages, but the tokenizer has no chat template: set prompt_format=plain, or "
+            "save the model with a tokenizer that has one"
+        )
+    return tuple(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False))
+
+
+def _build_engine(
+    config: EvaluationConfig, files: ModelFiles, tokenizer: PreTrainedTokenizerBase, longest_prompt: int
+) -> Engine:
+    stops = stop_token_ids(files, tokenizer, config.prompt_format)
+    if config.engine == "vllm":
+        from .vllm_engine import VLLMEngine
+
+        arguments: dict[str, Any] = {
+            "model": files.model,
+            "tokenizer": files.model if files.adapter is None else tokenizer.name_or_path,
+            "dtype": config.dtype,
+            "max_model_len": longest_prompt + config.max_tokens,
+            "gpu_memory_utilization": config.gpu_memory_utilization,
+        }
+        if files.adapter is not None:
+            arguments |= {"enable_lora": True, "max_lora_rank": files.adapter_rank}
+        return VLLMEngine(
+            config.sampling,
+            stops,
+            arguments,
+            files.adapter,
+            tensor_parallel_size=config.tensor_parallel_size,
+            data_parallel_size=config.data_parallel_size,
+        )
+    from .transformers_engine import TransformersEngine
+
+    model = AutoModelForCausalLM.from_pretrained(files.model, dtype=config.dtype)
+    if files.adapter is not None:
+        model.load_adapter(files.adapter)
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return TransformersEngine(model, tokenizer, config.sampling, stops, config.batch_size)
+
+
+def _generate(
+    config: EvaluationConfig,
+    files: ModelFiles,
+    tokenizer: PreTrainedTokenizerBase,
+    requests: Sequence[Request],
+    problems: dict[tuple[str, str], tuple[Benchmark, Problem]],
+    writer: SampleWriter,
+    summary: dict[str, Any],
+) -> None:
+    longest_prompt = max(len(request.prompt_ids) for request in requests)
+    check_context(files, longest_prompt, config.max_tokens)
+    engine = _build_engine(config, files, tokenizer, longest_prompt)
+    total = config.n * len(problems)
+    missing = sum(request.num_samples for request in requests)
+    sitting, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
+    with tqdm(total=total, initial=total - missing, unit="sample", desc=Path(config.output_dir).name) as progress:
+        for generations in engine.generate(requests):
+            writer.write(_grade(generations, problems))
+            sitting["samples"] += len(generations)
+            sitting["tokens"] += sum(generation.tokens for generation in generations)
+            sitting["seconds"] = time.monotonic() - start
+            progress.update(len(generations))
+            progress.set_postfix_str(f"{sitting['tokens'] / sitting['seconds']:,.0f} tokens/s")
+            if sitting["seconds"] - saved > 30:  # so that a killed run still knows how long it took
+                saved = sitting["seconds"]
+                _write_summary(Path(config.output_dir), summary)
+
+
+def _grade(
+    generations: Sequence[Generation], problems: dict[tuple[str, str], tuple[Benchmark, Problem]]
+) -> list[dict[str, Any]]:
+    by_benchmark: dict[str, list[Generation]] = {}
+    for generation in generations:
+        by_benchmark.setdefault(generation.request.benchmark, []).append(generation)
+    samples = []
+    for name, group in by_benchmark.items():
+        answered = [problems[name, generation.request.problem_id] for generation in group]
+        benchmark = answered[0][0]
+        verdicts = benchmark.grade([generation.text for generation in group], [problem for _, problem in answered])
+        for generation, (_, problem), verdict in zip(group, answered, verdicts, strict=True):
+            samples.append(
+                {name: problem[name] for name in benchmark.keep if name in problem}
+                | {
+                    "benchmark": name,
+                    "problem_id": generation.request.problem_id,
+                    "sample": generation.sample,
+                    "prompt": problem["prompt"],
+                    "solution": problem.get("solution"),
+                    "completion": generation.text,
+                    "tokens": generation.tokens,
+                    "finish_reason": generation.finish_reason,
+                    "correct": verdict,
+                    "seed": generation.seed,
+                }
+            )
+    return samples
+
+
+def _earlier_sittings(path: Path, config: EvaluationConfig) -> list[dict[str, float]]:
+    if not path.exists():
+        return []
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in config.identity().items():
+        if summary["settings"][name] != value:
+            raise ValueError(
+                f"{path.parent} holds an evaluation with {name}={summary['settings'][name]!r}, not {value!r}: go on "
+                "with the same settings, or choose another output_dir"
+            )
+    return [sitting for sitting in summary["sittings"] if sitting["samples"]]
+
+
+def _finish(output_dir: Path, summary: dict[str, Any]) -> dict[str, Any]:
+    seconds = sum(sitting["seconds"] for sitting in summary["sittings"])
+    tokens = sum(sitting["tokens"] for sitting in summary["sittings"])
+    summary |= {
+        "complete": True,
+        "wall_seconds": seconds,
+        "tokens_per_second": tokens / seconds if seconds else None,
+        "benchmarks": summarise_samples(output_dir / SAMPLES_FILE),
+    }
+    _write_summary(output_dir, summary)
+    return summary
+
+
+def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
+    """
+    Results by benchmark of a sample file.
+
+    Args:
+        path (`str` or `os.PathLike`):
+            Sample file.
+
+    Returns:
+        `dict[str, dict[str, Any]]`: For every benchmark `problems`, `samples`, and with 95% intervals `accuracy`,
+        `tokens`, `correct_tokens`, `wrong_tokens`, `truncated`, `unscorable`; each of these is a dictionary with
+        `value`, `low` and `high`.
+    """
+    metrics = {
+        "accuracy": accuracy,
+        "tokens": mean_tokens,
+        "correct_tokens": correct_tokens,
+        "wrong_tokens": wrong_tokens,
+        "truncated": truncated_share,
+        "unscorable": unscorable_share,
+    }
+    results = {}
+    for name, outcomes in collect(read_samples(path)).items():
+        results[name] = {"problems": len(outcomes.problems), "samples": int(outcomes.samples.sum())} | {
+            metric: _as_json(estimate(function(outcomes), benchmark_seed(name)))
+            for metric, function in metrics.items()
+        }
+    return results
+
+
+def _as_json(result: Any) -> dict[str, float | None]:
+    return {key: None if value != value else value for key, value in asdict(result).items()}  # NaN is not JSON
+
+
+def _versions(engine: str) -> dict[str, str]:
+    packages = ["torch", "transformers", *(["vllm"] if engine == "vllm" else [])]
+    return {"coda_trl": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _write_summary(output_dir: Path, summary: dict[str, Any]) -> None:
+    partial = output_dir / f"{SUMMARY_FILE}.partial"
+    partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    partial.replace(output_dir / SUMMARY_FILE)  # in one step: a killed run leaves the old or the new one

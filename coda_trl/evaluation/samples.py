@@ -1,0 +1,173 @@
+"""The sample file: one JSON object a line, one line a generated answer.
+
+The file is the interface between generation and analysis, so answers that other tools generated can be put through the
+report. Every line holds at least `benchmark`, `problem_id`, `sample`, `completion`, `tokens`, `finish_reason` and
+`correct`; further fields (prompt, seed, gold, difficulty rung, ...) are kept.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+SAMPLES_FILE = "samples.jsonl"
+
+REQUIRED_FIELDS = {
+    "benchmark": (str,),
+    "problem_id": (str, int),
+    "sample": (int,),
+    "completion": (str,),
+    "tokens": (int,),
+    "finish_reason": (str, type(None)),
+    "correct": (bool, type(None)),
+}
+
+
+def read_samples(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
+    r"""
+    Reads a sample file line by line, checking every line.
+
+    Args:
+        path (`str` or `os.PathLike`):
+            File of JSON lines. A last line that was cut off (its writer was killed or is still at work) is left out.
+
+    Yields:
+        `dict[str, Any]`: One sample: its fields as they stand in the file, `problem_id` as a string.
+
+    Raises:
+        ValueError: If a line is not a JSON object, lacks a required field, or holds one of the wrong type.
+
+    Example:
+
+    ```python
+    >>> import json, os, tempfile
+    >>> from coda_trl.evaluation import read_samples
+    >>> path = os.path.join(tempfile.mkdtemp(), "samples.jsonl")
+    >>> sample = {"benchmark": "svamp", "problem_id": 7, "sample": 0, "completion": "\\boxed{60}", "tokens": 5}
+    >>> with open(path, "w") as file:
+    ...     print(json.dumps(sample | {"finish_reason": "stop", "correct": True}), file=file)
+    >>> [(sample["problem_id"], sample["correct"]) for sample in read_samples(path)]
+    [('7', True)]
+
+    ```
+    """
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                sample = json.loads(line)
+            except ValueError as error:
+                if not line.endswith(b"\n"):
+                    return
+                raise ValueError(f"{path}, line {number}: not a JSON object ({error})") from error
+            _check(sample, f"{path}, line {number}")
+            sample["problem_id"] = str(sample["problem_id"])
+            yield sample
+
+
+def _check(sample: Any, where: str) -> None:
+    if not isinstance(sample, dict):
+        raise ValueError(f"{where}: expected a JSON object, got {type(sample).__name__}")
+    for field, types in REQUIRED_FIELDS.items():
+        if field not in sample:
+            raise ValueError(f"{where}: field `{field}` is missing; every sample needs {', '.join(REQUIRED_FIELDS)}")
+        value = sample[field]
+        # `True` is an `int` to Python, but neither a count nor an identifier.
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
+            raise ValueError(f"{where}: field `{field}` must be {names}, got {value!r}")
+
+
+class SampleWriter:
+    """
+    Appends samples to a file, and knows which ones it holds already.
+
+    Every [`write`][SampleWriter.write] hands whole lines to the operating system, so a process killed at any moment
+    leaves at most one incomplete last line, which the next writer removes. A second writer on the same file is
+    refused.
+
+    Args:
+        path (`str` or `os.PathLike`):
+            Sample file; created, with its folder, if it does not exist.
+
+    Attributes:
+        done (`dict[tuple[str, str], set[int]]`):
+            Sample numbers in the file, by benchmark and problem id.
+
+    Raises:
+        BlockingIOError: If another process is writing to the file.
+        ValueError: If the file holds a line that is not a sample, or one sample twice.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from coda_trl.evaluation import SampleWriter
+    >>> sample = {"benchmark": "svamp", "problem_id": "7", "sample": 0, "completion": "60", "tokens": 2}
+    >>> with SampleWriter(f"{tempfile.mkdtemp()}/samples.jsonl") as writer:
+    ...     writer.write([sample | {"finish_reason": "stop", "correct": True}])
+    ...     writer.done
+    {('svamp', '7'): {0}}
+
+    ```
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.path, "ab")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.close()
+            raise BlockingIOError(f"another process is writing to {self.path}; wait for it or end it") from error
+        self._drop_incomplete_line()
+        self.done: dict[tuple[str, str], set[int]] = {}
+        for sample in read_samples(self.path):
+            self._note(sample)
+
+    def _drop_incomplete_line(self) -> None:
+        with open(self.path, "rb+") as file:
+            end = file.seek(0, os.SEEK_END)
+            keep, position = 0, end
+            while position and not keep:
+                start = max(0, position - (1 << 16))
+                file.seek(start)
+                newline = file.read(position - start).rfind(b"\n")
+                keep = start + newline + 1 if newline >= 0 else 0
+                position = start
+            if keep < end:
+                file.truncate(keep)
+
+    def _note(self, sample: dict[str, Any]) -> None:
+        numbers = self.done.setdefault((sample["benchmark"], sample["problem_id"]), set())
+        if sample["sample"] in numbers:
+            raise ValueError(
+                f"{self.path}: sample {sample['sample']} of problem {sample['problem_id']!r} in benchmark "
+                f"{sample['benchmark']!r} is there twice"
+            )
+        numbers.add(sample["sample"])
+
+    def write(self, samples: Iterable[dict[str, Any]]) -> None:
+        """
+        Appends samples.
+
+        Args:
+            samples (`Iterable[dict[str, Any]]`):
+                Samples with the required fields and any others that JSON can hold.
+        """
+        samples = list(samples)
+        for sample in samples:
+            self._note(sample)
+        # ASCII escapes, because a completion may hold a lone surrogate, which UTF-8 cannot.
+        self._file.write("".join(json.dumps(sample) + "\n" for sample in samples).encode("ascii"))
+        self._file.flush()
+
+    def __enter__(self) -> "SampleWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

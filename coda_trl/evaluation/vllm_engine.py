@@ -1,0 +1,198 @@
+"""Generation with vLLM: one process for each data-parallel replica, each with an engine of its own.
+
+vLLM refuses data parallelism inside one engine for dense models, and has no need of it offline: replicas that take
+requests from one queue are as good and balance themselves. Requests are fed and collected one by one rather than in
+batches (`LLM.generate` returns when the longest answer of a batch is finished), so the GPU does not run dry behind a
+16K-token straggler and every finished problem reaches the disk at once.
+"""
+
+import multiprocessing
+import os
+import queue
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .generation import Generation, Request, SamplingSettings
+
+# Sequences handed to an engine at a time: more than it schedules together, so that it never waits for the next.
+_SEQUENCES_IN_FLIGHT = 2048
+
+
+class VLLMEngine:
+    """
+    Samples with vLLM's offline `LLM`, one request with `n` samples a problem.
+
+    Args:
+        settings ([`SamplingSettings`]):
+            How answers are sampled.
+        stop_token_ids (`Sequence[int]`):
+            Tokens that end an answer.
+        llm_arguments (`dict[str, Any]`):
+            Arguments of `vllm.LLM`, `model` among them.
+        adapter (`str`, *optional*):
+            Folder of a LoRA adapter to apply.
+        tensor_parallel_size (`int`, *optional*, defaults to `1`):
+            GPUs that one replica is spread over.
+        data_parallel_size (`int`, *optional*, defaults to `1`):
+            Number of replicas.
+
+    Raises:
+        ValueError: If there are fewer GPUs than the replicas need.
+    """
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        settings: SamplingSettings,
+        stop_token_ids: Sequence[int],
+        llm_arguments: dict[str, Any],
+        adapter: str | None = None,
+        tensor_parallel_size: int = 1,
+        data_parallel_size: int = 1,
+    ):
+        self.sampling_arguments = {
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "max_tokens": settings.max_tokens,
+            "stop_token_ids": sorted(stop_token_ids),
+        }
+        self.llm_arguments = llm_arguments | {"tensor_parallel_size": tensor_parallel_size}
+        self.adapter = adapter
+        self.devices = _assign_devices(tensor_parallel_size, data_parallel_size)
+
+    def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
+        """
+        Answers requests, longest prompts first.
+
+        Args:
+            requests (`Sequence[Request]`):
+                Samples wanted.
+
+        Yields:
+            `list[Generation]`: All answers to one request.
+
+        Raises:
+            RuntimeError: If a replica fails; the message holds its traceback.
+        """
+        context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
+        tasks, results = context.Queue(), context.Queue()
+        order = sorted(range(len(requests)), key=lambda index: len(requests[index].prompt_ids), reverse=True)
+        for index in order:
+            tasks.put((index, requests[index]))
+        for _ in self.devices:
+            tasks.put(None)
+        workers = [
+            context.Process(
+                target=_serve,
+                args=(tasks, results, devices, self.llm_arguments, self.sampling_arguments, self.adapter),
+            )
+            for devices in self.devices
+        ]
+        for worker in workers:
+            worker.start()
+        try:
+            for _ in requests:
+                index, answers = _receive(results, workers)
+                request = requests[index]
+                yield [
+                    Generation(request, request.first_sample + offset, text, tokens, reason)
+                    for offset, (text, tokens, reason) in enumerate(answers)
+                ]
+            for worker in workers:
+                worker.join()
+        finally:
+            for worker in workers:
+                worker.terminate()
+
+
+def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[str | None]:
+    import torch
+
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    devices = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
+    needed = tensor_parallel_size * data_parallel_size
+    if not devices and data_parallel_size == 1:
+        return [None]  # a build of vLLM for CPUs
+    if len(devices) < needed:
+        raise ValueError(
+            f"data_parallel_size={data_parallel_size} replicas of tensor_parallel_size={tensor_parallel_size} need "
+            f"{needed} GPUs, but {len(devices)} are visible: lower one of the two"
+        )
+    return [
+        ",".join(devices[start : start + tensor_parallel_size]) for start in range(0, needed, tensor_parallel_size)
+    ]
+
+
+def _receive(results: multiprocessing.Queue, workers: Sequence[multiprocessing.Process]) -> tuple[int, list]:
+    while True:
+        try:
+            index, answers = results.get(timeout=5)
+        except queue.Empty:
+            failed = [worker for worker in workers if worker.exitcode not in (None, 0)]
+            if failed:
+                raise RuntimeError(
+                    f"a vLLM replica ended with exit code {failed[0].exitcode}; its own output says why. The samples "
+                    "written so far are kept: run the same command again to go on."
+                ) from None
+            continue
+        if index is None:
+            raise RuntimeError(f"a vLLM replica failed:\n{answers}")
+        return index, answers
+
+
+def _serve(
+    tasks: multiprocessing.Queue,
+    results: multiprocessing.Queue,
+    devices: str | None,
+    llm_arguments: dict[str, Any],
+    sampling_arguments: dict[str, Any],
+    adapter: str | None,
+) -> None:
+    """Runs one replica until the queue of tasks is used up or the parent process is gone."""
+    if devices is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices
+    try:
+        _answer(tasks, results, llm_arguments, sampling_arguments, adapter)
+    except Exception:
+        results.put((None, traceback.format_exc()))
+
+
+def _answer(
+    tasks: multiprocessing.Queue,
+    results: multiprocessing.Queue,
+    llm_arguments: dict[str, Any],
+    sampling_arguments: dict[str, Any],
+    adapter: str | None,
+) -> None:
+    from vllm import LLM, SamplingParams
+    from vllm.lora.request import LoRARequest
+    from vllm.sampling_params import RequestOutputKind
+
+    engine = LLM(**llm_arguments).llm_engine
+    lora = None if adapter is None else LoRARequest("adapter", 1, adapter)
+    parent = multiprocessing.parent_process()
+    in_flight: dict[str, Request] = {}
+    more = True
+    while (more or in_flight) and parent.is_alive():
+        while more and sum(request.num_samples for request in in_flight.values()) < _SEQUENCES_IN_FLIGHT:
+            task = tasks.get()
+            if task is None:
+                more = False
+                break
+            index, request = task
+            in_flight[str(index)] = request
+            params = SamplingParams(
+                n=request.num_samples,
+                # vLLM adds the number of the sample in the request.
+                seed=request.seed + request.first_sample,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+                **sampling_arguments,
+            )
+            engine.add_request(str(index), {"prompt_token_ids": list(request.prompt_ids)}, params, lora_request=lora)
+        for output in engine.step():
+            if output.finished:
+                del in_flight[output.request_id]
+                answers = [(answer.text, len(answer.token_ids), answer.finish_reason) for answer in output.outputs]
+                results.put((int(output.request_id), answers))
