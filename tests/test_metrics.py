@@ -1,4 +1,4 @@
-"""Metrics of a batch, worked out by hand. The 18 published ones are held to golden vectors in `test_shaping_golden`."""
+"""Metrics of a batch, worked out by hand. The 18 published ones also meet golden vectors in `test_shaping_golden`."""
 
 from math import nan
 

@@ -1,0 +1,297 @@
+"""`CodaGRPOTrainer` on a model of a few thousand parameters: what it trains on, what it logs, what it refuses."""
+
+import asyncio
+import inspect
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, shape_rewards
+
+PROMPTS = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(8)], "n_gold": list(range(2, 10))})
+SETTINGS = {
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 8,
+    "num_generations": 4,
+    "max_completion_length": 12,
+    "max_steps": 1,
+    "learning_rate": 1e-2,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+    "bf16": False,
+    "use_cpu": True,
+}
+
+
+def right(completions, **kwargs):
+    return [1.0] * len(completions)
+
+
+def odd(completion_ids, **kwargs):
+    """Right about half the time, whatever the length."""
+    return [float(ids[0] % 2) for ids in completion_ids]
+
+
+def brevity(completion_ids, **kwargs):
+    return [1 / len(ids) for ids in completion_ids]
+
+
+def make(model, folder, reward_funcs, train_dataset=PROMPTS, trainer=CodaGRPOTrainer, **settings):
+    config = CodaGRPOConfig if trainer is CodaGRPOTrainer else GRPOConfig
+    others = {name: settings.pop(name) for name in ("peft_config", "eval_dataset", "rollout_func") if name in settings}
+    args = config(str(folder), **(SETTINGS | settings))
+    return trainer(model, reward_funcs, args, train_dataset=train_dataset, **others)
+
+
+def train(*args, **settings):
+    trainer = make(*args, **settings)
+    trainer.train()
+    return trainer
+
+
+def logs(trainer, key: str) -> list:
+    return [entry[key] for entry in trainer.state.log_history if key in entry]
+
+
+def table(trainer) -> pd.DataFrame:
+    return pd.concat(map(pd.read_parquet, sorted(Path(trainer.args.output_dir, "completions").glob("*.parquet"))))
+
+
+def changed(trainer, model: str, names: str = "") -> set[bool]:
+    before = AutoModelForCausalLM.from_pretrained(model).state_dict()
+    after = trainer.model.state_dict()
+    return {not torch.equal(before[name], after[name]) for name in before if names in name}
+
+
+# What it trains on
+
+
+def test_shaping_alone_moves_the_parameters(tiny_model, tmp_path):
+    # Every answer is right: plain GRPO has no signal at all, CODA prefers the short ones.
+    assert changed(train(tiny_model, tmp_path, right), tiny_model) == {True}
+    assert changed(train(tiny_model, tmp_path, right, length_shaping="none"), tiny_model) == {False}
+
+
+@pytest.mark.parametrize("method", ["none", "coda", "vlp", "asrr", "l1_exact", "l1_max"])
+def test_completions_table_holds_what_shape_rewards_says(tiny_model, tmp_path, method):
+    def mostly(completion_ids, **kwargs):
+        return [float(ids[0] % 4 > 0) for ids in completion_ids]
+
+    extra = {"length_shaping": method, "log_completions": True, "max_steps": 3, "asrr_window": 5}
+    found = table(train(tiny_model, tmp_path, mostly, **extra))
+    budgets = {row["prompt"]: row["n_gold"] for row in PROMPTS}
+    lengths = torch.tensor(found["length"].to_numpy())
+    assert len(found) == 3 * 8 and 1 <= lengths.min() < lengths.max() == 12
+    shaped = shape_rewards(
+        torch.tensor(found["mostly"].to_numpy()),
+        lengths,
+        4,
+        method,
+        window=5,
+        n_gold=torch.tensor([budgets[prompt] for prompt in found["prompt"]]),
+    )
+    close = {"rtol": 0, "atol": 1e-5, "check_dtype": False}
+    torch.testing.assert_close(torch.tensor(found["length_shaping"].to_numpy()), shaped.delta, **close)
+    assert shaped.delta.any() == (method != "none")
+    for column in ("success_rate", "w_easy", "w_hard"):
+        expected = getattr(shaped, column).repeat_interleave(4)
+        torch.testing.assert_close(torch.tensor(found[column].to_numpy()), expected, **close)
+    groups = shaped.rewards.view(-1, 4)
+    advantages = (groups - groups.mean(dim=1, keepdim=True)).flatten()
+    torch.testing.assert_close(torch.tensor(found["advantage"].to_numpy()), advantages, **close)
+
+
+def test_plain_grpo_is_trl_s_to_the_last_bit(tiny_model, tmp_path):
+    options = {"max_steps": 3, "scale_rewards": "group", "loss_type": "grpo", "beta": 0.1}
+    ours = train(tiny_model, tmp_path / "ours", brevity, length_shaping="none", **options)
+    theirs = train(tiny_model, tmp_path / "theirs", brevity, trainer=GRPOTrainer, **options)
+    for key in ("loss", "grad_norm", "reward", "reward_std", "rewards/brevity/mean", "kl"):
+        assert logs(ours, key) == logs(theirs, key) and len(logs(ours, key)) == 3
+    for (name, parameter), other in zip(ours.model.named_parameters(), theirs.model.parameters(), strict=True):
+        assert torch.equal(parameter, other), name
+    assert not any(key.startswith("coda/") for key in ours.state.log_history[0])  # no success rate, no metrics
+
+
+def test_lora(tiny_model, tmp_path):
+    trainer = train(tiny_model, tmp_path, right, peft_config=LoraConfig(target_modules=["q_proj", "v_proj"]))
+    adapters = [value for name, value in trainer.model.named_parameters() if "lora_B" in name]
+    assert adapters and all(value.any() for value in adapters)  # they start at zero
+    before = AutoModelForCausalLM.from_pretrained(tiny_model).model.layers[0].self_attn.q_proj.weight
+    assert torch.equal(before, trainer.model.base_model.model.model.layers[0].self_attn.q_proj.base_layer.weight)
+
+
+def test_truncated_completions_count_at_their_length_and_can_be_masked(tiny_model, tmp_path):
+    options = {"max_completion_length": 3, "log_completions": True, "mask_truncated_completions": True}
+    trainer = train(tiny_model, tmp_path, right, **options)
+    found = table(trainer)
+    assert found["length"].max() == 3
+    assert logs(trainer, "coda/easy/clipped_ratio") == logs(trainer, "completions/clipped_ratio") != [0]
+    assert logs(trainer, "coda/mean_response_length") == pytest.approx([found["length"].mean()])
+
+
+# What it logs
+
+
+def test_accuracy_term_and_sum_are_logged_side_by_side(tiny_model, tmp_path):
+    trainer = train(tiny_model, tmp_path, right, max_steps=2)
+    assert logs(trainer, "rewards/right/mean") == logs(trainer, "coda/mean_score") == [1, 1]
+    term, total = logs(trainer, "rewards/length_shaping/mean"), logs(trainer, "reward")
+    assert all(-0.2 < value < 0 for value in term)
+    assert total == pytest.approx([1 + value for value in term])
+    assert total == pytest.approx(logs(trainer, "coda/mean_new_score"))
+    assert logs(trainer, "coda/easy/share") == [1, 1]
+    assert logs(trainer, "coda/frac_zero_std_base") == [1, 1] != logs(trainer, "coda/frac_zero_std_shaped")
+
+
+@pytest.mark.parametrize("num_generations_eval", [None, 1, 2, 8])
+def test_evaluation_is_not_shaped(tiny_model, tmp_path, num_generations_eval):
+    extra = {"eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": num_generations_eval}
+    trainer = train(tiny_model, tmp_path, right, eval_dataset=PROMPTS.select(range(3)), **extra)
+    assert logs(trainer, "eval_reward") == logs(trainer, "eval_rewards/right/mean") == [1]
+    assert logs(trainer, "eval_rewards/length_shaping/mean") == [0]
+    assert logs(trainer, "eval_coda/mean_new_score") == logs(trainer, "eval_coda/success_rate") == [1]
+    assert logs(trainer, "rewards/length_shaping/mean")[0] < 0  # while training still is
+
+
+def test_weights_apply_to_the_term_as_to_the_reward_it_shapes(tiny_model, tmp_path):
+    funcs = [brevity, right]
+    trainer = make(tiny_model, tmp_path, funcs, reward_weights=[0.5, 2.0], correctness_reward="right")
+    assert funcs == [brevity, right]  # the caller's list, which may serve another trainer
+    trainer.train()
+    (brief,), (term,), (total,) = (
+        logs(trainer, key) for key in ("rewards/brevity/mean", "rewards/length_shaping/mean", "reward")
+    )
+    assert term < 0 and total == pytest.approx(0.5 * brief + 2 * (1 + term))
+
+
+def test_completions_that_nobody_can_score_have_no_advantage(tiny_model, tmp_path):
+    def right_or_none(completion_ids, **kwargs):
+        return [None if ids[0] % 2 else 1.0 for ids in completion_ids]
+
+    trainer = train(tiny_model, tmp_path, right_or_none, log_completions=True)
+    found = table(trainer)
+    unscorable = found["right_or_none"].isna()
+    assert 0 < unscorable.mean() < 1
+    assert (found["length_shaping"].isna() == unscorable).all()
+    assert (found["advantage"][unscorable] == 0).all() and found["advantage"].any()
+    assert logs(trainer, "coda/unscorable_ratio") == [unscorable.mean()]
+    assert logs(trainer, "rewards/right_or_none/mean") == [1]
+
+
+def test_other_rewards_stand_where_correctness_is_unknown(tiny_model, tmp_path):
+    def unknown(completions, **kwargs):
+        return [None] * len(completions)
+
+    trainer = train(tiny_model, tmp_path, [unknown, brevity])
+    assert logs(trainer, "reward") == logs(trainer, "rewards/brevity/mean")
+    assert logs(trainer, "coda/unscorable_ratio") == [1]
+
+
+def test_async_reward_function(tiny_model, tmp_path):
+    async def judge(completions, **kwargs):
+        await asyncio.sleep(0)
+        return [1.0] * len(completions)
+
+    trainer = train(tiny_model, tmp_path, judge)
+    assert logs(trainer, "rewards/judge/mean") == [1]
+    assert logs(trainer, "rewards/length_shaping/mean")[0] < 0
+
+
+def test_resuming_gives_the_metrics_of_an_uninterrupted_run(tiny_model, tmp_path):
+    settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    whole = train(tiny_model, tmp_path, odd, **settings)
+    resumed = make(tiny_model, tmp_path, odd, **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+
+    def metrics(trainer):
+        return [
+            {key: value for key, value in entry.items() if key != "step_time"}
+            for entry in trainer.state.log_history
+            if "reward" in entry
+        ]
+
+    assert [entry["step"] for entry in metrics(resumed)] == [1, 2, 3, 4]
+    assert metrics(resumed) == metrics(whole)
+
+
+def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
+    trainer = make(tiny_model, tmp_path, right)
+    trainer.create_model_card(model_name="tiny")
+    card = (tmp_path / "README.md").read_text()
+    assert "https://huggingface.co/papers/2603.08659" in card and "@article{wu2026coda" in card
+    assert "@software{vonwerra2020trl" in card
+    assert "- coda" in card and "- trl" in card
+
+
+# What it refuses
+
+
+def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
+    with pytest.raises(TypeError, match="`args` is a GRPOConfig, but CodaGRPOTrainer takes a CodaGRPOConfig"):
+        CodaGRPOTrainer(tiny_model, right, GRPOConfig(str(tmp_path), **SETTINGS), PROMPTS)
+
+
+def test_unknown_correctness_reward_is_refused(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match="`correctness_reward` is 'wright', but the reward functions are right, odd"):
+        make(tiny_model, tmp_path, [right, odd], correctness_reward="wright")
+
+
+@pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_exact", "l1_max"])
+def test_a_reward_that_is_not_correctness_is_refused(tiny_model, tmp_path, method):
+    with pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, .* `correctness_reward` .*brevity, right"):
+        train(tiny_model, tmp_path, [brevity, right], length_shaping=method)
+
+
+@pytest.mark.parametrize("method", ["l1_exact", "l1_max"])
+def test_l1_without_budgets_is_refused(tiny_model, tmp_path, method):
+    without = PROMPTS.remove_columns("n_gold")
+    with pytest.raises(ValueError, match=r"no column 'n_gold' \(its columns: prompt\)"):
+        make(tiny_model, tmp_path, right, without, length_shaping=method)
+    stream = IterableDataset.from_generator(lambda: iter(without))
+    with pytest.raises(ValueError, match="no column 'n_gold'"):  # a stream shows its columns with its first batch
+        train(tiny_model, tmp_path, right, stream, length_shaping=method)
+
+
+# What it takes from TRL
+
+
+def test_the_two_private_hooks_of_trl_are_as_they_were():
+    """
+    `CodaGRPOTrainer` overrides two private methods of `GRPOTrainer`. If this fails, TRL has changed. Check
+
+    - that `_generate` still returns, in this order, prompt ids, completion ids, tool mask, ...: ours unpacks them;
+    - that `_calculate_rewards` still returns rewards gathered over all processes, one column a function, whole groups
+      adjacent, and that its caller still weighs, sums, logs and tables the columns by `reward_weights` and
+      `reward_func_names`: the shaping term is a column appended there;
+    - that the four lists of the constructor below are still what it loops over;
+
+    and only then widen the range of `trl` in `pyproject.toml`.
+    """
+    assert list(inspect.signature(GRPOTrainer._generate).parameters) == ["self", "prompts"]
+    arguments = ["self", "inputs", "prompts", "completions", "completion_ids_list"]
+    assert list(inspect.signature(GRPOTrainer._calculate_rewards).parameters) == arguments
+    expected = "return prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images"
+    assert expected in inspect.getsource(GRPOTrainer._generate)
+    scoring = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    assert "self._calculate_rewards(inputs, prompts, completions, completion_ids_list)" in scoring
+    assert "(rewards_per_func * self.reward_weights.to(device).unsqueeze(0)).nansum(dim=1)" in scoring
+    rewards = inspect.getsource(GRPOTrainer._calculate_rewards)
+    assert "zip(self.reward_funcs, self.reward_processing_classes, self.reward_func_names" in " ".join(rewards.split())
+    assert "rewards_per_func = gather(rewards_per_func)" in rewards
+
+
+def test_generate_returns_eight_values_with_the_lengths_where_they_are_looked_for(tiny_model, tmp_path):
+    trainer = make(tiny_model, tmp_path, right)
+    output = trainer._generate(PROMPTS["prompt"][:1] * 4)
+    assert len(output) == 8
+    prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images = output
+    assert trainer._completion_lengths == [len(ids) for ids in completion_ids] and len(completion_ids) == 4
+    assert tool_mask is None and extra_fields == {} and images is None and tool_images == []
