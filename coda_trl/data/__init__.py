@@ -19,9 +19,10 @@ A data set is named, and found on the hub under that name, or taken from a file 
 Whatever is missing, damaged or renamed raises [`DataError`] with what was found. `sources.py` holds the table.
 """
 
+from .arguments import DataArguments
 from .contamination import Overlap, find_overlap
 from .filtering import PromptLengths, drop_long_prompts
-from .loading import PromptFormat, load_benchmark, load_source, load_training_set
+from .loading import PromptFormat, load_benchmark, load_source, load_training_set, published_rows
 from .prompts import INSTRUCTION, add_length_budget, choice_prompt, math_prompt, to_plain_text
 from .reading import DataError, DatasetUnavailableError
 from .sources import BENCHMARKS, SOURCES, TRAINING_SETS
@@ -32,6 +33,7 @@ __all__ = [
     "INSTRUCTION",
     "SOURCES",
     "TRAINING_SETS",
+    "DataArguments",
     "DataError",
     "DatasetUnavailableError",
     "Overlap",
@@ -47,5 +49,6 @@ __all__ = [
     "load_source",
     "load_training_set",
     "math_prompt",
+    "published_rows",
     "to_plain_text",
 ]

@@ -28,7 +28,8 @@ def load_source(spec: str) -> Dataset:
     Args:
         spec (`str`):
             `NAME`, to load it from the hub, or `NAME=LOCATION`, to load it from a file or another hub id. `NAME` is a
-            key of [`SOURCES`] (or of [`TRAINING_SETS`], where that consists of one source).
+            key of [`SOURCES`] (or of [`TRAINING_SETS`], where that consists of one source). `ladder` is generated;
+            `ladder=2000` makes 2,000 rows.
 
     Returns:
         `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all columns
@@ -53,6 +54,8 @@ def load_source(spec: str) -> Dataset:
     name, _, location = spec.partition("=")
     (name,) = _parts(name, location)
     source = SOURCES[name]
+    if source.generate is not None:
+        return source.generate(_number_of_rows(name, location, source.rows))
     location = location or source.hub
     if location is None:
         raise DataError(f"The data set {name!r} has no place on the hub. Give a file: `{name}=PATH`.")
@@ -134,6 +137,12 @@ def load_benchmark(spec: str) -> Dataset:
     return load_source(spec)
 
 
+def published_rows(specs: Sequence[str]) -> int | None:
+    """Published number of rows of a training set, without loading it. `None` if one of its parts has none."""
+    rows = [SOURCES[part].rows for spec in specs for part in _parts(spec.partition("=")[0])]
+    return None if None in rows else sum(rows)
+
+
 def _parts(name: str, location: str = "") -> tuple[str, ...]:
     """Names of the sources behind a name."""
     if name in SOURCES:
@@ -151,6 +160,14 @@ def _parts(name: str, location: str = "") -> tuple[str, ...]:
         each = " ".join(f"{part}=..." for part in parts)
         raise DataError(f"The training set {name!r} is made of {len(parts)} data sets. Give each its place: `{each}`.")
     return parts
+
+
+def _number_of_rows(name: str, text: str, default: int) -> int:
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise DataError(f"`{name}={text}`: {name!r} is generated, so write a number of rows after the `=`.")
+    return int(text)
 
 
 def _match_schema(name: str, location: str, schemas: Sequence[Schema], found: list[str]) -> Schema:

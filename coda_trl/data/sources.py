@@ -9,6 +9,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from datasets import Dataset
+
+from ..ladder import make_dataset
 from .answers import gsm8k_answer
 from .difficulty import HARD_BELOW, check_solved_percentage
 from .math_levels import from_solution, in_math500, is_level1
@@ -50,6 +53,10 @@ class Source:
             Chooses among the raw rows, where only a part of the data set is meant.
         is_benchmark (`bool`, *optional*, defaults to `False`):
             Whether it is an evaluation set. Then every row must have a gold.
+        rows (`int`, *optional*):
+            Published number of rows that are left, for planning without the data. `None` if it is not published.
+        generate (`Callable[[int], datasets.Dataset]`, *optional*):
+            Makes a number of rows, for a data set that is not read from anywhere. `NAME=N` asks for N instead of `rows`.
     """  # noqa: E501
 
     hub: str | None
@@ -58,6 +65,8 @@ class Source:
     splits: tuple[str, ...] = ("train",)
     select: Callable[[list[Row]], list[Row]] | None = None
     is_benchmark: bool = False
+    rows: int | None = None
+    generate: Callable[[int], Dataset] | None = None
 
 
 def _text(question: str, answer: str, extract: Callable[[str], str] = str) -> Schema:
@@ -129,14 +138,14 @@ def _hard_problems(rows: list[Row]) -> list[Row]:
 
 SOURCES: dict[str, Source] = {
     # Training
-    "deepscaler": Source("agentica-org/DeepScaleR-Preview-Dataset", (_text("problem", "answer"),)),
+    "deepscaler": Source("agentica-org/DeepScaleR-Preview-Dataset", (_text("problem", "answer"),), rows=40_315),
     "deepscaler_hard": Source(
         "lime-nlp/DeepScaleR_Difficulty",
         (Schema(("problem", "ground_truth", "solved_percentage"), _text("problem", "ground_truth").build),),
         configs=("Difficulty Score",),
         select=_hard_problems,
     ),
-    "gsm8k_train": Source("openai/gsm8k", (_text("question", "answer", gsm8k_answer),), configs=("main",)),
+    "gsm8k_train": Source("openai/gsm8k", (_text("question", "answer", gsm8k_answer),), configs=("main",), rows=7_473),
     "math_level1": Source(
         "EleutherAI/hendrycks_math",
         (_text("problem", "answer"), Schema(("problem", "solution"), from_solution)),
@@ -151,7 +160,9 @@ SOURCES: dict[str, Source] = {
         ),
         splits=("train", "test"),
         select=_math_level1,
+        rows=958,  # 564 + 437, less the 43 of MATH500
     ),
+    "ladder": Source(None, (), generate=make_dataset, rows=10_000),
     "custom": Source(None, (Schema(("prompt", "solution"), _custom),)),
     # Evaluation
     "svamp": Source("ChilleD/SVAMP", (_text("question_concat", "Answer"),), splits=("test",), is_benchmark=True),

@@ -1,0 +1,161 @@
+"""Tells what a run will do, and whether it can work, before it costs anything.
+
+`recipes/train.py --dry_run` reads the same arguments as a real run, loads no weights and needs no GPU. It prints the
+batch arithmetic, the memory of a GPU by part, the data with what the filters drop, and every setting that contradicts
+the method. The exit status is 1 where the run cannot work.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
+from trl import ModelConfig, TrlParser
+
+from ..data import DataArguments, find_stop_tokens
+from .arithmetic import batch_arithmetic
+from .checks import check_batch, check_lengths, check_memory, check_method
+from .findings import Finding, error, warning
+from .inspection import inspect_data
+from .launch import planned_config, read_launch
+from .memory import estimate_memory, model_size
+from .report import print_batch, print_data, print_findings, print_memory
+
+__all__ = ["DryRunArguments", "dry_run"]
+
+
+@dataclass
+class DryRunArguments:
+    """
+    What the dry run needs to know beyond the run itself, for [`~trl.TrlParser`].
+
+    Args:
+        dry_run (`bool`, *optional*, defaults to `False`):
+            Print what the run will do, and stop.
+        accelerate_config (`str`, *optional*):
+            Accelerate configuration file that the run will be launched with. A real run does not read it from here.
+        num_processes (`int`, *optional*):
+            Number of processes, if not that of the file.
+        gpu_memory (`float`, *optional*, defaults to `80.0`):
+            Memory of a GPU, in GiB.
+        model_config (`str`, *optional*):
+            Path of a `config.json` to take the sizes of the model from. Defaults to the one of `model_name_or_path`.
+    """
+
+    dry_run: bool = field(default=False, metadata={"help": "Print what the run will do, check it, and stop."})
+    accelerate_config: str | None = field(
+        default=None,
+        metadata={"help": "Dry run: accelerate configuration file that the run will be launched with."},
+    )
+    num_processes: int | None = field(
+        default=None, metadata={"help": "Dry run: number of processes, if not that of the accelerate file."}
+    )
+    gpu_memory: float = field(default=80.0, metadata={"help": "Dry run: memory of a GPU, in GiB."})
+    model_config: str | None = field(
+        default=None,
+        metadata={"help": "Dry run: config.json with the sizes of the model, in place of the model's own."},
+    )
+
+
+def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console: Console | None = None) -> int:
+    """
+    Reports on a run.
+
+    Args:
+        argv (`Sequence[str]`):
+            Command line of the training script.
+        script_arguments (`Sequence[type]`, *optional*):
+            Dataclasses of the script's own arguments, which are accepted and not looked at.
+        console ([`~rich.console.Console`], *optional*):
+            Where to print. Defaults to standard output.
+
+    Returns:
+        `int`: Exit status: 0, or 1 if the run cannot work.
+    """
+    console = console or Console()
+    plan, _ = TrlParser(DryRunArguments).parse_args_and_config(argv, return_remaining_strings=True)
+    try:
+        launch = read_launch(plan.accelerate_config, plan.num_processes)
+        parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig, *script_arguments))
+        _, data_args, args, model_args, *_ = parser.parse_args_and_config(argv)
+    except ValueError as problem:
+        print_findings(console, [error("configuration", _explain(problem, plan))])
+        return 1
+
+    findings: list[Finding] = [*check_method(args, data_args)]
+    model_name = model_args.model_name_or_path
+    tokenizer = _load_tokenizer(model_name, findings)
+    if tokenizer is not None:
+        stop = find_stop_tokens(tokenizer, _load_generation_config(model_name), data_args.prompt_format)
+        if stop.warning is not None:
+            findings.append(warning("prompt_format", stop.warning))
+    logging.getLogger("coda_trl.data").setLevel(logging.INFO)
+    data = inspect_data(data_args, tokenizer)
+    findings += data.findings
+    batch = batch_arithmetic(args, data.rows)
+    findings += check_batch(args, launch, batch, data.rows)
+
+    console.rule("Dry run")
+    print_batch(console, args, launch, batch, data)
+    config = _load_config(plan, model_name, findings)
+    if config is not None:
+        size = model_size(config, model_args)
+        findings += check_lengths(args, data_args.max_prompt_length, size)
+        if not launch.on_cpu:
+            memory = estimate_memory(size, args, model_args, launch, data_args.max_prompt_length, plan.gpu_memory)
+            findings += check_memory(args, launch, memory, model_args.dtype, model_args.use_peft, plan.gpu_memory)
+            print_memory(console, size, memory, plan.gpu_memory)
+    print_data(console, data)
+    print_findings(console, findings)
+    return int(any(finding.severity == "error" for finding in findings))
+
+
+def _explain(problem: ValueError, plan: DryRunArguments) -> str:
+    processes = "" if plan.num_processes is None else f" (with {plan.num_processes} processes)"
+    return f"{problem}{processes}"
+
+
+def _load_config(plan: DryRunArguments, model_name: str | None, findings: list[Finding]) -> PretrainedConfig | None:
+    location = plan.model_config or model_name
+    if location is None:
+        findings.append(error("model_name_or_path", "There is no model. Set it to a hub id or a folder."))
+        return None
+    path = Path(location)
+    try:
+        if path.suffix == ".json":
+            return AutoConfig.for_model(**json.loads(path.read_text()))
+        return AutoConfig.from_pretrained(location)
+    except (OSError, ValueError) as problem:
+        findings.append(
+            warning(
+                "model_config",
+                f"The configuration of {location} could not be read ({problem}), so memory was not estimated. Give "
+                "its config.json as `--model_config PATH`.",
+            )
+        )
+        return None
+
+
+def _load_tokenizer(model_name: str | None, findings: list[Finding]) -> PreTrainedTokenizerBase | None:
+    try:
+        return AutoTokenizer.from_pretrained(model_name)
+    except (OSError, ValueError, TypeError) as problem:
+        first_line = str(problem).partition("\n")[0]
+        findings.append(
+            warning(
+                "model_name_or_path",
+                f"The tokenizer of {model_name} could not be loaded here ({first_line}), so prompt lengths and "
+                "end-of-sequence tokens were not checked.",
+            )
+        )
+        return None
+
+
+def _load_generation_config(model_name: str) -> GenerationConfig | None:
+    try:
+        return GenerationConfig.from_pretrained(model_name)
+    except OSError:  # a checkpoint may come without one
+        return None

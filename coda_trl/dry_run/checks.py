@@ -1,0 +1,151 @@
+"""What cannot work, and what contradicts the method."""
+
+from collections.abc import Iterator
+
+from ..config import CodaGRPOConfig
+from ..data import DataArguments
+from .arithmetic import Batch
+from .findings import Finding, error, warning
+from .launch import Launch
+from .memory import GIB, MemoryEstimate, ModelSize
+
+CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
+
+
+def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Finding]:
+    """Settings that contradict the method or the paper, with what to change."""
+    method = args.length_shaping
+    if method != "none" and args.scale_rewards != "none":
+        yield error(
+            "scale_rewards",
+            f"{args.scale_rewards!r} divides by the deviation of the rewards. In a group of correct answers that "
+            "deviation is the shaping term's alone, so the term is blown up to full size. Set it to 'none'.",
+        )
+    needs_budget = method in ("l1_exact", "l1_max")
+    if needs_budget and data_args.length_budget is None:
+        yield error(
+            "length_budget",
+            f"`length_shaping` {method!r} needs a token budget in every prompt. Set the range to draw it from, for "
+            "example `length_budget: [128, 10000]`.",
+        )
+    if not needs_budget and data_args.length_budget is not None:
+        yield warning(
+            "length_budget",
+            f"Prompts ask for a number of tokens, but `length_shaping` {method!r} does not reward it. Remove it.",
+        )
+    mode = args.vllm_importance_sampling_mode
+    if args.use_vllm and args.vllm_importance_sampling_correction and mode.startswith("sequence"):
+        yield warning(
+            "vllm_importance_sampling_correction",
+            f"Mode {mode!r} weighs a rollout by a product over its tokens, which falls with length: long rollouts "
+            "count less, in a study of length. Set it to false (as the authors), or set "
+            "`vllm_importance_sampling_mode` to 'token_truncate'.",
+        )
+    if args.beta and args.use_bias_correction_kl:
+        yield warning(
+            "use_bias_correction_kl",
+            "Multiplies the KL term by the importance ratio. The authors use the plain k3 estimator. Set it to false, "
+            "or `beta` to 0.",
+        )
+    if args.lr_scheduler_type not in CONSTANT_SCHEDULES:
+        yield warning(
+            "lr_scheduler_type",
+            f"{args.lr_scheduler_type.value!r} changes the learning rate. The authors keep it constant. Set it to "
+            "'constant'.",
+        )
+    if args.loss_type != "dapo":
+        yield warning(
+            "loss_type",
+            f"{args.loss_type!r} does not weigh every token of the batch alike, as the paper does. Set it to 'dapo'.",
+        )
+    if args.mask_truncated_completions:
+        yield warning(
+            "mask_truncated_completions",
+            "Takes truncated rollouts out of the loss, though they count as wrong in a success rate. Set it to false.",
+        )
+
+
+def check_batch(args: CodaGRPOConfig, launch: Launch, batch: Batch, num_rows: int | None) -> Iterator[Finding]:
+    """Batches that cannot be made up, or are not what the paper does."""
+    if num_rows is not None and num_rows < batch.prompts:
+        yield error(
+            "dataset",
+            f"{num_rows:,} prompts do not fill one batch of {batch.prompts:,}, so there is not a single step. Use "
+            "more data, or a smaller `generation_batch_size`.",
+        )
+    if batch.updates < 1:
+        yield warning(
+            "gradient_accumulation_steps",
+            f"One optimizer step takes {1 / batch.updates:g} generated batches. For one step a batch set it to "
+            f"{args.steps_per_generation}.",
+        )
+    elif batch.updates > 1:
+        iterations = " and `num_iterations` to 1" if args.num_iterations > 1 else ""
+        yield warning(
+            "gradient_accumulation_steps",
+            f"Every generated batch is used for {batch.updates:g} optimizer steps, so the later ones are off-policy; "
+            f"the paper does one. Set it to {args.steps_per_generation}{iterations}.",
+        )
+    colocated = args.use_vllm and args.vllm_mode == "colocate"
+    if colocated and launch.num_processes % args.vllm_tensor_parallel_size:
+        yield error(
+            "vllm_tensor_parallel_size",
+            f"{args.vllm_tensor_parallel_size} does not divide the {launch.num_processes} processes.",
+        )
+
+
+def check_lengths(args: CodaGRPOConfig, max_prompt_length: int, size: ModelSize) -> Iterator[Finding]:
+    """Sequences that are longer than the model or vLLM takes."""
+    length = max_prompt_length + args.max_completion_length
+    parts = f"`max_prompt_length` ({max_prompt_length:,}) and `max_completion_length` ({args.max_completion_length:,})"
+    if length > size.max_positions:
+        yield error(
+            "max_completion_length",
+            f"{parts} make {length:,} tokens, but the model is made for {size.max_positions:,}.",
+        )
+    if args.use_vllm and args.vllm_max_model_length is not None and args.vllm_max_model_length < length:
+        yield error(
+            "vllm_max_model_length", f"{args.vllm_max_model_length:,} is less than {parts}. Set it to {length:,}."
+        )
+
+
+def check_memory(
+    args: CodaGRPOConfig, launch: Launch, memory: MemoryEstimate, dtype: str, use_peft: bool, gpu_memory: float
+) -> Iterator[Finding]:
+    """Runs that do not fit a GPU, or lose small updates."""
+    peak = memory.peak / GIB
+    moment = "generation" if memory.generation_peak > memory.training_peak else "the backward pass"
+    need = f"About {peak:.0f} GiB are needed during {moment}, and a GPU has {gpu_memory:g}."
+    if peak > gpu_memory:
+        yield error("gpu_memory", f"{need} {_remedy(args, launch)}")
+    elif peak > 0.9 * gpu_memory:
+        yield warning("gpu_memory", f"{need} That is close. {_remedy(args, launch)}")
+    if memory.kv_cache is not None and memory.kv_cache < memory.sequence:
+        left = max(memory.kv_cache, 0) / GIB
+        yield error(
+            "vllm_gpu_memory_utilization",
+            f"vLLM's share leaves {left:.1f} GiB for keys and values, but one sequence of full length takes "
+            f"{memory.sequence / GIB:.1f}. Raise it, or `vllm_tensor_parallel_size`.",
+        )
+    if dtype != "float32" and not use_peft and launch.sharding in ("none", "ddp"):
+        yield warning(
+            "dtype",
+            f"Weights in {dtype} without a float32 copy lose updates as small as `learning_rate` "
+            f"{args.learning_rate:g} makes them. Set it to 'float32', or launch with ZeRO or FSDP2.",
+        )
+
+
+def _remedy(args: CodaGRPOConfig, launch: Launch) -> str:
+    options = []
+    if args.use_vllm and args.vllm_mode == "colocate":
+        if not args.vllm_enable_sleep_mode:
+            options.append("set `vllm_enable_sleep_mode`")
+        options.append("lower `vllm_gpu_memory_utilization`")
+    if not args.gradient_checkpointing:
+        options.append("set `gradient_checkpointing`")
+    if args.per_device_train_batch_size > 1:
+        options.append("lower `per_device_train_batch_size`")
+    if launch.sharding not in ("zero3", "fsdp2") and launch.num_processes > 1:
+        options.append("launch with ZeRO-3 or FSDP2")
+    options.append("use more or larger GPUs, or LoRA (`use_peft`)")
+    return f"To lower it: {', '.join(options)}."

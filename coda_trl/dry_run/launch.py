@@ -1,0 +1,89 @@
+"""The launch that a run is planned for: how many processes, and what they share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from ..config import CodaGRPOConfig
+
+Sharding = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """
+    How a run is launched.
+
+    Args:
+        num_processes (`int`):
+            Training processes, one a GPU.
+        sharding (`str`):
+            What the processes divide among them: `"none"` (one process), `"ddp"` (nothing), `"zero2"` (optimizer state
+            and gradients), `"zero3"` or `"fsdp2"` (weights as well).
+        on_cpu (`bool`):
+            Whether no GPU is used.
+    """
+
+    num_processes: int
+    sharding: Sharding
+    on_cpu: bool = False
+
+
+def read_launch(accelerate_config: str | None, num_processes: int | None = None) -> Launch:
+    """
+    Reads an accelerate configuration file.
+
+    Args:
+        accelerate_config (`str`, *optional*):
+            Path of the file that `accelerate launch --config_file` is given. `None`: a plain `python` launch.
+        num_processes (`int`, *optional*):
+            Overrides the number in the file, as `accelerate launch --num_processes` does.
+
+    Returns:
+        [`Launch`]
+
+    Raises:
+        ValueError: If the file is missing, or sets up something that GRPO or this estimate does not cover.
+    """
+    if accelerate_config is None:
+        processes = num_processes or 1
+        return Launch(processes, "ddp" if processes > 1 else "none")
+    path = Path(accelerate_config)
+    if not path.is_file():
+        raise ValueError(f"`accelerate_config` is {accelerate_config}, but there is no such file.")
+    settings = yaml.safe_load(path.read_text())
+    processes = num_processes or settings["num_processes"]
+    kind = settings["distributed_type"]
+    if kind == "DEEPSPEED":
+        stage = settings["deepspeed_config"]["zero_stage"]
+        if stage not in (2, 3):
+            raise ValueError(f"{path} sets ZeRO stage {stage}. Use 2 or 3.")
+        return Launch(processes, f"zero{stage}")
+    if kind == "FSDP":
+        if settings["fsdp_config"]["fsdp_version"] != 2:
+            raise ValueError(f"{path} sets FSDP version {settings['fsdp_config']['fsdp_version']}. Use version 2.")
+        return Launch(processes, "fsdp2")
+    if kind not in ("NO", "MULTI_GPU", "MULTI_CPU"):
+        raise ValueError(f"{path} sets `distributed_type` {kind}. Use NO, MULTI_GPU, MULTI_CPU, DEEPSPEED or FSDP.")
+    return Launch(processes, "ddp" if processes > 1 else "none", on_cpu=settings["use_cpu"])
+
+
+def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
+    """
+    [`CodaGRPOConfig`] as it will be under `launch`: it checks the batch for that number of processes, and asks for no
+    GPU, wherever it is built.
+    """
+
+    @dataclass
+    class PlannedConfig(CodaGRPOConfig):
+        def __post_init__(self):
+            self.use_cpu = True
+            super().__post_init__()
+
+        @property
+        def world_size(self) -> int:
+            return launch.num_processes
+
+    return PlannedConfig

@@ -1,0 +1,114 @@
+"""Prints the report of a dry run."""
+
+from rich.console import Console
+from rich.table import Table
+
+from ..config import CodaGRPOConfig
+from .arithmetic import Batch, gate_counts, group_shares
+from .findings import Finding
+from .inspection import DataReport
+from .launch import Launch
+from .memory import GIB, MemoryEstimate, ModelSize
+
+
+def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: Batch, data: DataReport) -> None:
+    """Completions, prompts, steps, tokens, and where the groups lie."""
+    table = _table("Batch")
+    table.add_row("Processes", f"{launch.num_processes} ({launch.sharding})")
+    table.add_row(
+        "Completions a batch",
+        f"{batch.completions:,} = {args.per_device_train_batch_size} a micro-batch x {args.steps_per_generation} "
+        f"micro-batches x {launch.num_processes} processes",
+    )
+    table.add_row("Prompts a batch", f"{batch.prompts:,} x {args.num_generations} completions")
+    shares = group_shares(args.num_generations, batch.completions_per_process)
+    if shares == [(args.num_generations,)]:
+        layout = f"each process holds {batch.completions_per_process // args.num_generations} whole groups"
+    else:
+        cuts = ", ".join(" + ".join(map(str, way)) for way in shares)
+        layout = f"cut between processes: {cuts} (rewards and lengths are gathered, so this works)"
+    table.add_row("Groups", layout)
+    table.add_row("Optimizer steps a batch", f"{batch.updates:g}")
+    if data.rows is not None:
+        note = " (published size; not loaded here)" if data.published else ""
+        table.add_row("Training prompts", f"{data.rows:,}{note}")
+        left = data.rows % batch.prompts
+        table.add_row("Steps an epoch", f"{batch.steps_per_epoch:,} ({left} prompts left over)")
+    if batch.total_steps is not None:
+        table.add_row("Steps in all", f"{batch.total_steps:,}")
+    table.add_row(
+        "Tokens a batch", f"at most {batch.tokens:,} ({batch.completions:,} x {args.max_completion_length:,})"
+    )
+    if batch.steps_per_epoch is not None:
+        tokens = data.rows // batch.prompts * batch.tokens
+        table.add_row("Tokens an epoch", f"at most {tokens:,}")
+    if args.length_shaping == "coda":
+        easy, hard = gate_counts(args.num_generations, args.coda_tau_easy, args.coda_tau_hard)
+        of = f"correct of {args.num_generations}"
+        table.add_row("A prompt is easy", "never" if easy is None else f"from {easy} {of}")
+        table.add_row("A prompt is hard", "never" if hard is None else f"up to {hard} {of}")
+    console.print(table)
+
+
+def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_memory: float) -> None:
+    """Memory of one GPU by part."""
+    table = Table("Part", title="Memory of one GPU, in GiB (arithmetic, not a measurement)", title_justify="left")
+    table.add_column("Generation", justify="right")
+    table.add_column("Backward pass", justify="right")
+    for part, amount in memory.state.items():
+        table.add_row(part, _gib(amount), _gib(amount))
+    for part, amount in memory.generation.items():
+        table.add_row(part, _gib(amount), "")
+    for part, amount in memory.training.items():
+        table.add_row(part, "", _gib(amount))
+    table.add_section()
+    table.add_row(f"Sum, of {gpu_memory:g}", _gib(memory.generation_peak), _gib(memory.training_peak))
+    console.print(table)
+    console.print(
+        f"{size.parameters / 1e9:.2f}B parameters, {size.trainable / 1e9:.3g}B trained. Keys and values of a token: "
+        f"{size.kv_bytes_per_token / 1024:.0f} KiB; of a sequence of full length: {_gib(memory.sequence)} GiB a GPU"
+        + (
+            "."
+            if memory.kv_cache is None
+            else f", so vLLM runs {max(0, int(memory.kv_cache / memory.sequence))} of them at a time."
+        )
+    )
+
+
+def print_data(console: Console, data: DataReport) -> None:
+    """Sizes, prompt lengths, and evaluation problems in the training data."""
+    if data.sources:
+        table = _table("Training data")
+        for name, rows in data.sources.items():
+            table.add_row(name, f"{rows:,} rows")
+        if data.lengths is not None:
+            table.add_row("prompt lengths", str(data.lengths))
+        console.print(table)
+    if data.overlaps:
+        table = Table("Set", title="Evaluation problems in the training data", title_justify="left")
+        for heading in ("Problems", "Identical", "Half of the 13-grams", "Any 13-gram"):
+            table.add_column(heading, justify="right")
+        for name, overlap in data.overlaps.items():
+            table.add_row(name, *map(str, (overlap.problems, overlap.identical, overlap.half, overlap.any)))
+        console.print(table)
+
+
+def print_findings(console: Console, findings: list[Finding]) -> None:
+    """What to change, the errors first."""
+    for finding in sorted(findings, key=lambda finding: finding.severity):
+        style = "bold red" if finding.severity == "error" else "yellow"
+        console.print(f"[{style}]{finding.severity}[/] ", end="")
+        console.print(f"{finding.setting}: {finding.message}", markup=False)
+    errors = sum(finding.severity == "error" for finding in findings)
+    if errors:
+        console.print(f"[bold red]This run cannot work: {errors} error{'s' if errors > 1 else ''}.[/]")
+    else:
+        console.print("[green]Nothing speaks against this run.[/]" if not findings else "No errors.")
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", show_header=False)
+
+
+def _gib(amount: float) -> str:
+    return f"{amount / GIB:.1f}"
