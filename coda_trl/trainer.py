@@ -126,11 +126,11 @@ class CodaGRPOTrainer(GRPOTrainer):
                 "set `length_shaping` to 'none'."
             )
 
-        self._log_completion_extra("length", self._completion_lengths)
+        self._log_completion_extra("coda/length", self._completion_lengths)
         if graded.numel():  # plain GRPO takes any reward, but then no group has a success rate to report
             rewards_per_func[:, -1] = base * 0
             for column in ("success_rate", "w_easy", "w_hard"):
-                self._log_completion_extra(column, [None] * len(prompts))
+                self._log_completion_extra(f"coda/{column}", [None] * len(prompts))
             return rewards_per_func
 
         parameters = self.args.shaping_parameters()
@@ -156,5 +156,5 @@ class CodaGRPOTrainer(GRPOTrainer):
         columns = {"success_rate": shaped.success_rate, "w_easy": shaped.w_easy, "w_hard": shaped.w_hard}
         for column, values in columns.items():
             values = values.repeat_interleave(num_generations)[start : start + len(prompts)]
-            self._log_completion_extra(column, values.tolist())
+            self._log_completion_extra(f"coda/{column}", values.tolist())
         return rewards_per_func

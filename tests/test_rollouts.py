@@ -106,7 +106,7 @@ def test_results_of_tools_are_not_the_model_s_length(tool_model, tmp_path):
     trainer.train()
 
     call = len(trainer.processing_class(CALL)["input_ids"])
-    assert list(trainer._logs["extra"]["length"]) == [call + 3, 3, call + 8, 101]
+    assert list(trainer._logs["extra"]["coda/length"]) == [call + 3, 3, call + 8, 101]
     assert trainer.state.log_history[0]["tools/call_frequency"] == 0.5
     whole = [len(json.dumps(messages)) for messages in trainer._logs["completion"]]
     assert whole[0] > whole[3]  # with the tool's answer, the first is the longest; on its own, the last is
@@ -144,7 +144,7 @@ def test_environment_owns_the_reward_that_is_shaped(tool_model, tmp_path):
     script(trainer, [CALL] * 4, ["12<|im_end|>", "It is 12.<|im_end|>", "Twelve.<|im_end|>", "144<|im_end|>"])
     trainer.train()
     call = len(trainer.processing_class(CALL)["input_ids"])
-    assert list(trainer._logs["extra"]["length"]) == [call + 3, call + 10, call + 8, call + 4]
+    assert list(trainer._logs["extra"]["coda/length"]) == [call + 3, call + 10, call + 8, call + 4]
     logs = trainer.state.log_history[0]
     assert logs["rewards/Multiplication/mean"] == 1 and logs["rewards/length_shaping/mean"] < 0
 
@@ -169,6 +169,6 @@ def test_tokens_masked_by_a_rollout_func_are_not_the_model_s_length(tool_model, 
 
     trainer = make(tool_model, tmp_path, verdict_reward, rollout_func=rollout)
     trainer.train()
-    assert list(trainer._logs["extra"]["length"]) == (own if masked else [10] * 4)
+    assert list(trainer._logs["extra"]["coda/length"]) == (own if masked else [10] * 4)
     term = torch.tensor(list(trainer._logs["rewards"]["length_shaping"]))
     assert (term.diff() < 0).all() if masked else (term == term[0]).all()

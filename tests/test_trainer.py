@@ -88,7 +88,7 @@ def test_completions_table_holds_what_shape_rewards_says(tiny_model, tmp_path, m
     extra = {"length_shaping": method, "log_completions": True, "max_steps": 3, "asrr_window": 5}
     found = table(train(tiny_model, tmp_path, mostly, **extra))
     budgets = {row["prompt"]: row["n_gold"] for row in PROMPTS}
-    lengths = torch.tensor(found["length"].to_numpy())
+    lengths = torch.tensor(found["coda/length"].to_numpy())
     assert len(found) == 3 * 8 and 1 <= lengths.min() < lengths.max() == 12
     shaped = shape_rewards(
         torch.tensor(found["mostly"].to_numpy()),
@@ -103,7 +103,7 @@ def test_completions_table_holds_what_shape_rewards_says(tiny_model, tmp_path, m
     assert shaped.delta.any() == (method != "none")
     for column in ("success_rate", "w_easy", "w_hard"):
         expected = getattr(shaped, column).repeat_interleave(4)
-        torch.testing.assert_close(torch.tensor(found[column].to_numpy()), expected, **close)
+        torch.testing.assert_close(torch.tensor(found[f"coda/{column}"].to_numpy()), expected, **close)
     groups = shaped.rewards.view(-1, 4)
     advantages = (groups - groups.mean(dim=1, keepdim=True)).flatten()
     torch.testing.assert_close(torch.tensor(found["advantage"].to_numpy()), advantages, **close)
@@ -132,9 +132,9 @@ def test_truncated_completions_count_at_their_length_and_can_be_masked(tiny_mode
     options = {"max_completion_length": 3, "log_completions": True, "mask_truncated_completions": True}
     trainer = train(tiny_model, tmp_path, right, **options)
     found = table(trainer)
-    assert found["length"].max() == 3
+    assert found["coda/length"].max() == 3
     assert logs(trainer, "coda/easy/clipped_ratio") == logs(trainer, "completions/clipped_ratio") != [0]
-    assert logs(trainer, "coda/mean_response_length") == pytest.approx([found["length"].mean()])
+    assert logs(trainer, "coda/mean_response_length") == pytest.approx([found["coda/length"].mean()])
 
 
 # What it logs

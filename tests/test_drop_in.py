@@ -1,0 +1,215 @@
+"""A TRL script with only the two names changed goes on working: what `GRPOTrainer` takes, `CodaGRPOTrainer` takes."""
+
+import functools
+import json
+
+import pandas as pd
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
+from trl.rewards import accuracy_reward, think_format_reward
+
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+
+PROMPTS = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(8)]})
+CHAT = Dataset.from_list(
+    [{"prompt": [{"role": "user", "content": f"{n} + 3 ="}], "solution": rf"\boxed{{{n + 3}}}"} for n in range(8)]
+)
+SETTINGS = {
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 8,
+    "num_generations": 4,
+    "max_completion_length": 8,
+    "max_steps": 2,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+    "bf16": False,
+    "use_cpu": True,
+}
+
+
+def right(completions, **kwargs):
+    return [1.0] * len(completions)
+
+
+def odd(completion_ids, **kwargs):
+    return [float(ids[0] % 2) for ids in completion_ids]
+
+
+def args(folder, **settings) -> CodaGRPOConfig:
+    return CodaGRPOConfig(str(folder), **(SETTINGS | settings))
+
+
+def assert_shaped(trainer) -> None:
+    """Every step of the run logged finite losses and a shaping term for answers that were all right."""
+    steps = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert len(steps) == trainer.args.max_steps
+    for entry in steps:
+        assert -0.2 < entry["rewards/length_shaping/mean"] < 0
+        assert torch.tensor(entry["loss"]).isfinite()
+
+
+def test_readme_example_with_nothing_but_the_names_changed(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # no `args`: the output folder is named after the model
+    monkeypatch.setattr("transformers.training_args.is_torch_bf16_gpu_available", lambda: True)  # TRL's default
+    trainer = CodaGRPOTrainer(model=tiny_model, reward_funcs=accuracy_reward, train_dataset=CHAT.select([1]))
+    assert isinstance(trainer.args, CodaGRPOConfig) and trainer.args.output_dir.endswith("-CODA")
+    trainer.train()
+    assert trainer.state.global_step == 3
+
+
+def test_trl_s_own_rewards_in_a_conversation(tiny_model, tmp_path):
+    options = args(tmp_path, correctness_reward="accuracy_reward", log_completions=True)
+    trainer = CodaGRPOTrainer(tiny_model, [think_format_reward, accuracy_reward], options, CHAT)
+    trainer.train()
+    assert "rewards/accuracy_reward/mean" in trainer.state.log_history[0]
+
+
+def test_arguments_by_position(tiny_model, tmp_path):
+    seen = []
+
+    class Listener(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            seen.append(logs)
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model, padding_side="left")
+    optimizers = (torch.optim.SGD(model.parameters(), lr=0.1), None)
+    trainer = CodaGRPOTrainer(
+        model, [right], args(tmp_path), PROMPTS, PROMPTS, tokenizer, [None], [Listener()], optimizers
+    )
+    trainer.train()
+    trainer.evaluate()
+    assert_shaped(trainer)
+    # What trackers get: numbers, or `None` for a mean over nothing, under names that JSON takes.
+    assert len(seen) == 4
+    for entry in seen:
+        assert all(isinstance(value, int | float | None) for value in entry.values())
+        json.dumps(entry, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_generations": 3, "per_device_train_batch_size": 9},
+        {"num_generations": 8, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 8},
+        {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "steps_per_generation": 4},
+        {"steps_per_generation": 4, "gradient_accumulation_steps": 4, "per_device_train_batch_size": 1},
+        {"generation_batch_size": 16, "per_device_train_batch_size": 8, "num_generations": 16},
+        {"num_iterations": 2, "max_steps": 2, "logging_steps": 2},
+        {"scale_rewards": True},
+        {"scale_rewards": "batch", "loss_type": "dr_grpo", "beta": 0.05},
+        {"importance_sampling_level": "sequence", "loss_type": "grpo", "top_entropy_quantile": 0.5},
+        {"gradient_checkpointing": False, "remove_unused_columns": True, "shuffle_dataset": False},
+        {"pad_to_multiple_of": 16, "mask_truncated_completions": True},
+    ],
+    ids=lambda settings: "-".join(settings),
+)
+def test_batching_and_losses_of_trl(tiny_model, tmp_path, settings):
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path, **settings), PROMPTS)
+    trainer.train()
+    steps = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert steps and all(-0.2 < entry["rewards/length_shaping/mean"] < 0 for entry in steps)
+    assert all(torch.tensor(entry["loss"]).isfinite() for entry in trainer.state.log_history if "loss" in entry)
+
+
+def test_streamed_dataset(tiny_model, tmp_path):
+    stream = IterableDataset.from_generator(lambda: iter(PROMPTS))
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), stream, stream)
+    trainer.train()
+    trainer.evaluate()
+    assert_shaped(trainer)
+
+
+def test_evaluation_before_training_and_on_several_sets(tiny_model, tmp_path):
+    sets = {"a": PROMPTS.select(range(3)), "b": PROMPTS.select(range(3, 8))}
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path, num_generations_eval=2), PROMPTS, sets)
+    trainer.evaluate()
+    # TRL logs every set under the same names.
+    assert [entry["eval_reward"] for entry in trainer.state.log_history] == [1, 1]
+    trainer.train()
+    assert_shaped(trainer)
+
+
+def test_evaluation_batches_of_unequal_size_fill_one_table(tiny_model, tmp_path):
+    def thirds(completion_ids, **kwargs):  # 0, 1/2 and 1: some batches look like correctness, some do not
+        return [ids[0] % 3 / 2 for ids in completion_ids]
+
+    options = args(tmp_path, length_shaping="none", log_completions=True, num_generations_eval=2)
+    trainer = CodaGRPOTrainer(tiny_model, thirds, options, PROMPTS, PROMPTS.select(range(7)))
+    trainer.evaluate()
+    assert len(pd.read_parquet(tmp_path / "completions" / "completions_00000.parquet")) == 8  # the newest ones
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_completions_table_keeps_what_reward_functions_add(tiny_model, tmp_path, monkeypatch, rich, capsys):
+    monkeypatch.setattr("trl.trainer.grpo_trainer.is_rich_available", lambda: rich)
+
+    def talkative(completion_ids, trainer_state, log_extra, log_metric, **kwargs):
+        log_extra("length", ["mine"] * len(completion_ids))
+        log_metric("step_seen", trainer_state.global_step)
+        return [1.0] * len(completion_ids)
+
+    options = args(tmp_path, log_completions=True, num_completions_to_print=2)
+    trainer = CodaGRPOTrainer(tiny_model, talkative, options, PROMPTS)
+    trainer.train()
+    assert_shaped(trainer)
+    assert [entry["step_seen"] for entry in trainer.state.log_history if "step_seen" in entry] == [0, 1]
+    found = pd.read_parquet(tmp_path / "completions" / "completions_00002.parquet")
+    assert set(found["length"]) == {"mine"} and (found["coda/length"] > 0).all()
+    assert ("Step 2" in capsys.readouterr().out) == rich
+
+
+class Judge:
+    def __call__(self, completions, **kwargs):
+        return [1.0] * len(completions)
+
+
+@pytest.mark.parametrize(
+    "reward", [lambda completions, **kwargs: right(completions), functools.partial(right), Judge()]
+)
+def test_rewards_that_are_not_plain_functions(tiny_model, tmp_path, reward):
+    trainer = CodaGRPOTrainer(tiny_model, reward, args(tmp_path), PROMPTS)
+    trainer.train()
+    assert_shaped(trainer)
+
+
+@pytest.fixture(scope="module")
+def reward_model(tiny_model, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("reward-model")
+    Qwen3ForSequenceClassification.from_pretrained(tiny_model, num_labels=1).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("dataset", [PROMPTS, CHAT], ids=["text", "chat"])
+@pytest.mark.parametrize("loaded", [True, False])
+def test_reward_model_in_second_place(tiny_model, reward_model, tmp_path, dataset, loaded):
+    second = Qwen3ForSequenceClassification.from_pretrained(reward_model) if loaded else reward_model
+    trainer = CodaGRPOTrainer(tiny_model, [right, second], args(tmp_path, reward_weights=[1, 0.1]), dataset)
+    trainer.train()
+    assert_shaped(trainer)
+    name = reward_model.split("/")[-1]
+    assert trainer.state.log_history[0][f"rewards/{name}/mean"] != 0
+
+
+def test_reward_model_in_first_place_asks_for_the_correctness_reward(tiny_model, reward_model, tmp_path):
+    with pytest.raises(ValueError, match="'reward-model0' returned .* `correctness_reward` .*reward-model0, right"):
+        CodaGRPOTrainer(tiny_model, [reward_model, right], args(tmp_path), PROMPTS).train()
+    options = args(tmp_path, correctness_reward="right")
+    trainer = CodaGRPOTrainer(tiny_model, [reward_model, right], options, PROMPTS)
+    trainer.train()
+    assert_shaped(trainer)
+
+
+def test_training_twice_and_two_trainers_from_one_configuration(tiny_model, tmp_path):
+    options, funcs = args(tmp_path), [right, odd]
+    for _ in range(2):
+        trainer = CodaGRPOTrainer(tiny_model, funcs, options, PROMPTS)
+        trainer.train()
+        trainer.train()
+        assert_shaped(trainer)
+    assert funcs == [right, odd]
