@@ -1,0 +1,40 @@
+r"""
+Grade mathematical answers: bounded in time and memory, and strict about what counts as right.
+
+The rules are in `docs/grading.md`. Importing this package is cheap: computer algebra is loaded in worker processes only.
+"""
+
+from .extract import final_answer
+from .pool import Grade, GradingPool, default_pool
+
+
+__all__ = ["Grade", "GradingPool", "default_pool", "final_answer", "grade"]
+
+
+def grade(completion: str, gold: str | None) -> bool | None:
+    r"""
+    Grades one completion.
+
+    The last complete `\boxed{}` after the end of the reasoning decides. Bounded like a batch: what needs computer algebra runs in the
+    workers of [`default_pool`], so that the verdict comes within about two seconds whatever the text holds. For many completions
+    use [`GradingPool.grade`], which spreads them over the workers.
+
+    Args:
+        completion (`str`):
+            Text of the model, with or without its reasoning.
+        gold (`str` or `None`):
+            Right answer, with or without `\boxed{}`.
+
+    Returns:
+        `bool` or `None`: `None` only if the gold cannot be read.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.grading import grade
+
+    >>> grade(r"<think>18 * 1.5 = 27</think> The distance is $\boxed{27\text{ miles}}$.", "27")
+    True
+    ```
+    """
+    return default_pool().grade([completion], [gold])[0].verdict

@@ -1,0 +1,183 @@
+"""Numbers, numerals in other bases, letters of options and words: what can be compared exactly without any algebra."""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from .normalize import WORDS, normalize
+from .units import Quantity
+
+
+MAX_DIGITS = 1000
+
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_NUMBER = re.compile(rf"^([+-]?)\s*({_DECIMAL})$")
+_SLASH = re.compile(rf"^([+-]?)\s*({_DECIMAL})\s*/\s*([+-]?)\s*({_DECIMAL})$")
+_FRAC = re.compile(
+    rf"^([+-]?)\s*(\d+)?\s*\\frac\s*\{{\s*([+-]?)\s*({_DECIMAL})\s*\}}\s*\{{\s*([+-]?)\s*({_DECIMAL})\s*\}}$"
+)
+_REPEATING = re.compile(r"^([+-]?)(\d*)\.(\d*)\\overline\s*\{(\d+)\}$")
+_POWER_OF_TEN = re.compile(
+    rf"^([+-]?)\s*({_DECIMAL})\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
+)
+_BASED = re.compile(r"^\(?\s*⟦?([0-9A-Z]+)⟧?\s*\)?\s*_\s*(?:\{\s*(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\}|(\d))$")
+_BASE_NAMES = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
+    "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+
+_TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
+
+_LETTER = re.compile(r"^\(?\s*([A-Z])\s*\)?\s*[.,:)]?$")
+_CHOICE = re.compile(
+    r"^(?:(?:the\s+)?(?:(?:correct|final|best)\s+)?(?:answer|option|choice)\s*(?:is|:)?\s*)?"
+    r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])\s*(?:$|[.:)](?!\w)|(?=\()))(.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANOTHER_LABEL = re.compile(r"\(\s*[A-Z]\s*\)|(?<![\w'])[A-Z]\s*(?:[.:)]|$)|(?<!\w)(?:and|or|not)(?!\w)")
+
+
+@lru_cache(maxsize=8192)
+def literal_number(value: str) -> Fraction | None:
+    r"""
+    Returns the exact value of a plain number, or `None` if the text is anything else.
+
+    Args:
+        value (`str`):
+            Canonical LaTeX without unit: an integer, decimal, fraction (`a/b`, `\frac{a}{b}`), mixed number, repeating
+            decimal (`0.\overline{3}`) or decimal times a power of ten.
+
+    Returns:
+        `Fraction` or `None`.
+    """
+    if len(value) > MAX_DIGITS + 100 or not value or not re.search(r"\d", value):
+        return None
+    if match := _NUMBER.match(value):
+        return _signed(match.group(1), Fraction(_digits(match.group(2))))
+    if match := _SLASH.match(value):
+        return _divide(match.group(1), "", match.group(2), match.group(3), match.group(4))
+    if match := _FRAC.match(value):
+        sign, whole, top_sign, top, bottom_sign, bottom = match.groups()
+        if whole and (top_sign or bottom_sign):
+            return None
+        signs = "-" if (top_sign == "-") != (bottom_sign == "-") else ""
+        return _divide(sign, whole or "", top, signs, bottom)
+    if match := _REPEATING.match(value):
+        sign, whole, fixed, repeated = match.groups()
+        scale = 10 ** len(fixed)
+        part = Fraction(int(repeated), (10 ** len(repeated) - 1) * scale)
+        return _signed(sign, Fraction(int((whole + fixed) or "0"), scale) + part)
+    if match := _POWER_OF_TEN.match(value):
+        exponent = int(match.group(3) or match.group(4))
+        return _signed(match.group(1), Fraction(_digits(match.group(2))) * Fraction(10) ** exponent)
+    return None
+
+
+def _digits(number: str) -> str:
+    return "0" + number.removesuffix(".")
+
+
+def _signed(sign: str, value: Fraction) -> Fraction:
+    return -value if sign == "-" else value
+
+
+def _divide(sign: str, whole: str, top: str, other_sign: str, bottom: str) -> Fraction | None:
+    divisor = Fraction(_digits(bottom))
+    if divisor == 0:
+        return None
+    quotient = _signed(other_sign, Fraction(_digits(top)) / divisor)
+    return _signed(sign, int(whole or "0") + quotient)
+
+
+def numbers_equal(gold: Quantity, answer: Quantity) -> bool | None:
+    """
+    Compares two plain numbers exactly, percent signs included; `None` if one of them is not a plain number.
+
+    `15%` equals 0.15. A percent sign left out of the answer is forgiven, one added to an integer gold as well (the
+    question may have asked for percent); one added to any other gold is not.
+    """
+    gold_value, answer_value = literal_number(gold.value), literal_number(answer.value)
+    if gold_value is None or answer_value is None:
+        return None
+    if gold.percent == answer.percent:
+        return gold_value == answer_value
+    if gold.percent:
+        return answer_value in (gold_value, gold_value / 100)
+    return answer_value / 100 == gold_value or (gold_value.denominator == 1 and answer_value == gold_value)
+
+
+def numeral(text: str) -> tuple[str, int] | None:
+    """Digits and base of a numeral such as `52_8`, `(1011)_{2}` or `1A_{sixteen}`, or `None`."""
+    match = _BASED.match(text)
+    if not match:
+        return None
+    name = (match.group(2) or match.group(3)).casefold()
+    base = int(name) if name.isdecimal() and len(name) < 3 else _BASE_NAMES.get(name)
+    digits = match.group(1)
+    if base is None or not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
+        return None
+    return digits.lstrip("0") or "0", base
+
+
+def numerals_equal(gold: str, answer: str) -> bool | None:
+    """
+    Compares numerals with a base; `None` if neither has one.
+
+    The base may be left out of the answer (the question fixes it). An answer with a base for a gold without one must have the
+    same value.
+    """
+    gold_numeral, answer_numeral = numeral(gold), numeral(answer)
+    if gold_numeral is None and answer_numeral is None:
+        return None
+    if gold_numeral is not None and answer_numeral is not None:
+        return gold_numeral == answer_numeral
+    if gold_numeral is not None:
+        return re.fullmatch(r"0*" + gold_numeral[0], answer) is not None
+    value = literal_number(gold)
+    return value is not None and value == int(*answer_numeral)
+
+
+def gold_letter(gold: str) -> str | None:
+    r"""The option that a gold names (`B`, `(B)`, `\text{(B)}`, `B.`), or `None` if it is no single capital letter."""
+    match = _LETTER.match(WORDS.sub(r"\1", gold))
+    return match.group(1) if match else None
+
+
+def chosen_letter(answer: str) -> str | None:
+    """
+    The one option that an answer names, or `None`.
+
+    Accepts `B`, `b`, `(B)`, `B.`, `B. bookstore`, `(B) 27`, `Option B`; refuses several letters, and text without its letter.
+    """
+    match = _CHOICE.match(WORDS.sub(r"\1", answer).strip())
+    if not match or _ANOTHER_LABEL.search(match.group(3)):
+        return None
+    return (match.group(1) or match.group(2)).upper()
+
+
+@lru_cache(maxsize=8192)
+def words_key(text: str) -> str | None:
+    """What is compared of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
+    plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", WORDS.sub(r" \1 ", text).replace(".", ""))
+    if re.search(r"[\\^_=<>+*{}()\[\]|/]", plain) or not re.search(r"[^\W\d_]{2}", plain):
+        return None
+    words = re.findall(r"[^\W_]+|,|:", plain.casefold())
+    return " ".join(word for word in words if word not in ("the", "a", "an")) or None
+
+
+def is_words(gold: str) -> bool:
+    r"""Whether a gold is text: in `\text{}`, a time of day, or bare letters that read as a word and not as a product of variables."""
+    if _TIME_OF_DAY.match(gold):
+        return True
+    if words_key(gold) is None:
+        return False
+    bare = WORDS.sub("", gold)
+    return not re.search(r"\d", bare) if bare != gold else re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None
+
+
+def letters(text: str) -> frozenset[str] | None:
+    """The letters of a list such as `A, B` or `(A), (C)`, or `None` if it is not a list of at least two capital letters."""
+    found = [item.strip("() ") for item in normalize(WORDS.sub(r"\1", text)).split(", ")]
+    if len(found) < 2 or not all(re.fullmatch("[A-Z]", item) for item in found):
+        return None
+    return frozenset(found)

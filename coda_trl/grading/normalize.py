@@ -1,0 +1,168 @@
+r"""
+Write an answer in one canonical LaTeX form, without changing what it means.
+
+The result holds no layout commands, no delimiters of mathematics mode and no separators of thousands; words stand between
+`⟦` and `⟧`; every comma that is left separates two values and is followed by a space.
+"""
+
+import re
+from functools import lru_cache
+
+from .characters import to_latex
+
+
+WORD_START, WORD_END = "⟦", "⟧"
+WORDS = re.compile("⟦([^⟦⟧]*)⟧")
+
+_TEXT_COMMANDS = "textnormal|textbf|textit|textrm|textsf|texttt|textup|text|mbox|hbox|emph|underline|operatorname"
+_STYLE_COMMANDS = "mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm"
+_TEXT = re.compile(rf"\\({_TEXT_COMMANDS}|{_STYLE_COMMANDS})\s*\{{([^{{}}]*)\}}")
+_FUNCTIONS = {"sin", "cos", "tan", "cot", "csc", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "log", "ln", "exp"}
+_OPERATORS = _FUNCTIONS | {"sec", "gcd", "lcm", "max", "min", "det"}  # in `\\mathrm{}` these may be units
+
+_REMOVED = re.compile(
+    r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|large|Large|LARGE|huge"
+    r"|rm|bf|it|sf|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|left\s*\.|right\s*\.|left|right)(?![A-Za-z])"
+    r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\!\s*|(?<!\\)\\[()\[\]]|(?<!\\)\$"
+)
+_ROW_SKIP = re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
+_SPACES = re.compile(r"(?<!\\)\\(?:[,;:> ]|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~")
+_SYNONYMS = {
+    "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "dbinom": r"\binom", "tbinom": r"\binom",
+    "leq": r"\le", "leqslant": r"\le", "leqq": r"\le", "geq": r"\ge", "geqslant": r"\ge", "geqq": r"\ge", "ne": r"\neq",
+    "lt": "<", "gt": ">", "ast": r"\cdot", "cdotp": r"\cdot", "varnothing": r"\emptyset", "degree": r"^\circ",
+    "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "lvert": "|",
+    "rvert": "|", "vert": "|", "mid": r"\mid", "colon": ":", "infin": r"\infty", "iff": r"\Rightarrow",
+    "implies": r"\Rightarrow", "Longrightarrow": r"\Rightarrow", "Leftrightarrow": r"\Rightarrow", "backslash": r"\setminus",
+    "smallsetminus": r"\setminus", "R": r"\mathbb{R}", "dots": r"\ldots", "cdots": r"\ldots", "dotsc": r"\ldots",
+    "simeq": r"\approx", "thickapprox": r"\approx", "vee": r"\lor", "wedge": r"\land",
+}  # fmt: skip
+_ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+_CONNECTIVE = re.compile(r",?\s*(?:⟦\s*,?\s*(?:and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|\\lor(?![A-Za-z]))")
+_NUMBER_WORDS = {
+    word: str(value)
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+        "eighteen nineteen twenty".split()
+    )
+}
+_WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
+_ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
+_THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
+_NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([A-Za-z][^⟦⟧\d:]*)⟧$")
+_BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
+_EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
+_SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E))[eE]([+-]?\d+)(?![\d.])")
+_MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
+
+
+@lru_cache(maxsize=8192)
+def normalize(text: str) -> str:
+    r"""
+    Writes an answer or a gold in canonical form.
+
+    Args:
+        text (`str`):
+            Content of a box, or a gold answer as a data set holds it.
+
+    Returns:
+        `str`: the canonical form; empty if nothing is left.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.grading.normalize import normalize
+
+    >>> normalize(r"\$\text{12,\!500}\,."), normalize(r"\left(−½,\,3\right]"), normalize(r"2\text{ or }3")
+    ('\\$12500', '(-\\frac{1}{2}, 3]', '2, 3')
+    ```
+    """
+    text = to_latex(text).replace(WORD_START, "?").replace(WORD_END, "?")
+    if "\\begin" not in text:
+        text = _ESCAPED_COMMAND.sub(r"\\", text)
+    text = _SPACES.sub(" ", _REMOVED.sub("", _ROW_SKIP.sub(r"\\\\", text))).replace("{,}", ",").replace("{:}", ":").replace("\\%", "%").replace("\\&", "&")
+    text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
+    text = _brace_arguments(_mark_words(text))
+    text = _CONNECTIVE.sub(", ", text)
+    text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
+    text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _BARE_SQRT.sub(r"\\sqrt{\1}", text))
+    text = _EXPONENT.sub(lambda exponent: f"^{{{exponent.group(1) or exponent.group(2)}}}", text)
+    text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
+    text = re.sub(r"\s+", " ", text).strip()
+    text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", _strip_punctuation(text))
+    return _NUMBER_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
+
+
+def _mark_words(text: str) -> str:
+    """Replaces text and font commands by their content, innermost first, and marks what reads as words."""
+    for _ in range(8):
+        replaced = _TEXT.sub(_unwrap, text)
+        if replaced == text:
+            break
+        text = replaced
+    return text
+
+
+def _unwrap(match: re.Match) -> str:
+    command, argument = match.groups()
+    content = argument.replace(WORD_START, "").replace(WORD_END, "").strip()
+    if content in (_OPERATORS if command == "operatorname" else _FUNCTIONS):
+        return rf"\{content} "
+    if re.search(r"[^\W\d_]\.?[^\W\d_]", re.sub(r"\\[A-Za-z]+", "", content)):
+        return f"{WORD_START}{content}{WORD_END}"
+    return argument if len(content) > 1 else content
+
+
+def _brace_arguments(text: str) -> str:
+    r"""Puts the arguments of fractions, roots and binomials into braces as TeX reads them: `\frac\pi 2`, `\frac12`, `\sqrt3`."""
+    parts, position = [], 0
+    for command in _WITH_ARGUMENTS.finditer(text):
+        if command.start() < position:
+            continue
+        parts.append(text[position : command.end()])
+        position = command.end()
+        for _ in range(1 if command.group(1) == "sqrt" else 2):
+            argument = _ARGUMENT.match(text, position)
+            if argument is None:
+                break
+            parts.append(f"{{{argument.group(1)}}}")
+            position = argument.end()
+    return "".join(parts) + text[position:]
+
+
+def _join_thousands(text: str) -> str:
+    """Removes the separators of thousands outside of parentheses, brackets and braces, where a comma means a list."""
+    parts = re.split(r"(\\[{}]|[()\[\]])", text)
+    depth = 0
+    for index, part in enumerate(parts):
+        if part in ("(", "[", "\\{"):
+            depth += 1
+        elif part in (")", "]", "\\}"):
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            parts[index] = _THOUSANDS.sub(lambda number: re.sub("[ ,]", "", number.group()), part)
+    return "".join(parts)
+
+
+def _strip_punctuation(text: str) -> str:
+    """Removes punctuation at the ends, and braces that enclose everything."""
+    while True:
+        stripped = text.strip(" ").rstrip(".,;:").removeprefix("=").strip(" *")
+        if stripped.endswith("\\"):
+            stripped = text.strip(" ")
+        if stripped.startswith("{") and _encloses(stripped):
+            stripped = stripped[1:-1]
+        if stripped == text:
+            return text
+        text = stripped
+
+
+def _encloses(text: str) -> bool:
+    depth = 0
+    for index, symbol in enumerate(text):
+        escaped = index > 0 and text[index - 1] == "\\"
+        depth += (symbol == "{" and not escaped) - (symbol == "}" and not escaped)
+        if depth == 0:
+            return index == len(text) - 1
+    return False

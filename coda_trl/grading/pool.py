@@ -1,0 +1,249 @@
+"""Grade many completions at once, in processes that are bounded in time and memory."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from .extract import final_answer
+from .jobs import Job, Result
+from .rules import Case, NeedsAlgebra, NoAlgebra, judge, prepare
+
+
+DEFAULT_TIMEOUT = 2.0
+DEFAULT_MEMORY_MB = 1024
+_START_SECONDS = 120.0  # the server imports math-verify, perhaps from a slow network disk
+_SILENCE_SECONDS = 20.0  # beyond the limit of a case: a server that says nothing for so long is replaced
+_ATTEMPTS = 3
+_START = "import sys; sys.path[:] = sys.argv[4:]; from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:4]))"
+_KNOWN_GOLDS = 65536
+
+
+@dataclass(frozen=True)
+class Grade:
+    """
+    What came out of grading one completion.
+
+    Attributes:
+        verdict (`bool` or `None`): right or wrong; `None` if the gold cannot be read.
+        answer (`str` or `None`): content of the deciding box, `None` if there is none.
+        seconds (`float`): time spent on this case (on an equal one of the same batch, if it was graded with that).
+        stopped (`bool`): the limit on time or memory was reached, so that the verdict is `False`.
+    """
+
+    verdict: bool | None
+    answer: str | None
+    seconds: float
+    stopped: bool = False
+
+
+def default_workers() -> int:
+    """CPU cores of this process divided by the ranks on this machine (`LOCAL_WORLD_SIZE`), at least one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+
+
+class GradingPool:
+    r"""
+    Grades completions with a limit on time and memory for every case.
+
+    What needs no computer algebra is decided in the calling process. The rest goes to worker processes, which are started when
+    first needed and live until [`~GradingPool.close`], the end of the `with` block or the end of this process, however it ends. Safe to
+    use from any thread (batches of several threads take turns), inside asyncio, and after a fork (the child gets workers of its own).
+
+    Args:
+        workers (`int`, *optional*):
+            Number of worker processes. Defaults to the CPU cores divided by `LOCAL_WORLD_SIZE`.
+        timeout (`float`, *optional*, defaults to `2.0`):
+            Seconds that one case may take. A case that takes longer is wrong and `stopped`.
+        memory_mb (`int`, *optional*, defaults to `1024`):
+            MiB that a worker may take on top of what it starts with.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.grading import GradingPool
+
+    >>> with GradingPool(timeout=1.0) as pool:
+    ...     grades = pool.grade([r"\boxed{\frac{\sqrt{3}}{3}}", r"\boxed{2}"], [r"\frac{1}{\sqrt{3}}", "3"])
+    >>> [grade.verdict for grade in grades]
+    [True, False]
+    ```
+    """
+
+    def __init__(
+        self, workers: int | None = None, timeout: float = DEFAULT_TIMEOUT, memory_mb: int = DEFAULT_MEMORY_MB
+    ):
+        if workers is not None and workers < 1:
+            raise ValueError(f"`workers` is {workers}, but grading needs at least one worker process.")
+        if timeout <= 0:
+            raise ValueError(f"`timeout` is {timeout}, but a case needs a positive number of seconds.")
+        self.workers = workers or default_workers()
+        self.timeout = timeout
+        self.memory_mb = memory_mb
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+        self._readable: dict[str, bool] = {}
+
+    def __enter__(self) -> "GradingPool":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def grade(
+        self,
+        completions: Sequence[str],
+        golds: Sequence[str | None],
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Grade]:
+        """
+        Grades a batch.
+
+        Args:
+            completions (`Sequence[str]`):
+                Texts of the model.
+            golds (`Sequence[str | None]`):
+                Gold answer of each.
+            progress (`Callable[[int], None]`, *optional*):
+                Called with the number of cases that were just graded.
+
+        Returns:
+            `list[Grade]`: in the order of the completions.
+
+        Raises:
+            `ValueError`: if the two sequences differ in length.
+        """
+        if len(completions) != len(golds):
+            raise ValueError(f"There are {len(completions)} completions but {len(golds)} golds; each needs its own.")
+        grades: list[Grade | None] = [None] * len(completions)
+        waiting: dict[Case, list[int]] = {}
+        answers: list[str | None] = []
+        for index, (completion, gold) in enumerate(zip(completions, golds, strict=True)):
+            start = time.perf_counter()
+            answer = final_answer(completion)
+            answers.append(answer)
+            case = prepare(gold, answer)
+            try:
+                verdict = None if case is None else judge(case, NoAlgebra(), self._readable.get(case.gold, False))
+            except NeedsAlgebra:
+                waiting.setdefault(case, []).append(index)
+                continue
+            grades[index] = Grade(verdict, answer, time.perf_counter() - start)
+        if progress is not None:
+            progress(len(completions) - sum(map(len, waiting.values())))
+        for case, result in self._run(list(waiting)):
+            for index in waiting[case]:
+                grades[index] = Grade(result.verdict, answers[index], result.seconds, result.stopped)
+            if progress is not None:
+                progress(len(waiting[case]))
+        return grades
+
+    def close(self) -> None:
+        """Ends the worker processes. The pool can be used again afterwards; it then starts new ones."""
+        with self._lock:
+            if self._server is not None:
+                self._server.end()
+                self._server = None
+
+    def _run(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+        """Sends cases to the server and yields each with its result, as they come."""
+        if not cases:
+            return
+        if self._server is not None and self._server.owner != os.getpid():  # forked since: it serves the parent
+            self._lock, self._server = threading.Lock(), None
+        with self._lock:
+            todo = dict(enumerate(cases))
+            for _ in range(_ATTEMPTS):
+                if self._server is None:
+                    self._server = _Server(self.workers, self.memory_mb)
+                try:
+                    for result in self._server.grade(todo, self._readable, self.timeout):
+                        case = todo.pop(result.number)
+                        if not result.stopped and len(self._readable) < _KNOWN_GOLDS:
+                            self._readable[case.gold] = result.verdict is not None
+                        yield case, result
+                    return
+                except (EOFError, OSError):  # the server was killed, or hangs
+                    self._server.end()
+                    self._server = None
+                except BaseException:  # Ctrl-C or a caller who stops: results would be left in the pipe
+                    self._server.end()
+                    self._server = None
+                    raise
+            raise RuntimeError(
+                f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually the "
+                "machine is out of memory: give `GradingPool` fewer `workers` or less `memory_mb`."
+            )
+
+
+class _Server:
+    """The calling end of `coda_trl.grading.server`."""
+
+    def __init__(self, workers: int, memory_mb: int):
+        self.owner = os.getpid()
+        numbers = map(str, (workers, memory_mb, self.owner))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _START, *numbers, *map(str, sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.jobs = Connection(os.dup(self.process.stdin.fileno()), readable=False)
+        self.results = Connection(os.dup(self.process.stdout.fileno()), writable=False)
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.end = weakref.finalize(self, _end, self.process, self.jobs, self.results, self.owner)
+        try:
+            ready = self.results.poll(_START_SECONDS) and self.results.recv()
+        except (EOFError, OSError):
+            ready = False
+        if not ready:
+            self.end()
+            raise RuntimeError(
+                "The grading server did not start; its own error is above. `python -c 'import math_verify, pebble'` must work "
+                f"with {sys.executable}."
+            )
+
+    def grade(self, todo: dict[int, Case], readable: dict[str, bool], timeout: float) -> Iterator[Result]:
+        """Yields one result for each case of `todo`, in the order in which they are done."""
+        self.jobs.send([Job(number, case, readable.get(case.gold, False), timeout) for number, case in todo.items()])
+        for _ in range(len(todo)):
+            if not self.results.poll(timeout + _SILENCE_SECONDS):
+                raise EOFError
+            yield self.results.recv()
+
+
+def _end(process: subprocess.Popen, jobs: Connection, results: Connection, owner: int) -> None:
+    """Ends the server with its workers, unless this is a fork of the process that it serves."""
+    jobs.close()
+    results.close()
+    if owner != os.getpid():
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it ended by itself
+        pass
+    process.wait()
+
+
+_default: GradingPool | None = None
+_default_lock = threading.Lock()
+
+
+def default_pool() -> GradingPool:
+    """The pool of this process that reward functions share, made when first asked for."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = GradingPool()
+        return _default
+
+
+os.register_at_fork(after_in_child=lambda: globals().update(_default=None, _default_lock=threading.Lock()))

@@ -1,0 +1,347 @@
+r"""
+Decide whether an answer is right.
+
+What needs no algebra (exact text, numbers, numerals, letters, words, and lists, tuples, intervals of these) is decided here, by
+exact arithmetic. Everything else is handed to `algebra`, which is computer algebra in a worker process.
+"""
+
+import re
+from typing import NamedTuple, Protocol
+
+from .guards import too_heavy, too_long
+from .literals import (
+    chosen_letter,
+    gold_letter,
+    is_words,
+    letters,
+    literal_number,
+    numbers_equal,
+    numeral,
+    numerals_equal,
+    words_key,
+)
+from .normalize import normalize
+from .structure import LABEL, Sequence, sequence, simplify_notation, split_relation, split_top
+from .units import split_unit
+
+
+MAX_ITEMS = 64
+_APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])")
+_SET_OPERATION = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])")
+_LETTERS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]")
+_ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
+_DUMMY_INTERVAL = {"<": (1, "("), "\\le": (1, "["), ">": (-1, "("), "\\ge": (-1, "[")}
+
+
+class Algebra(Protocol):
+    """What computer algebra has to offer: whether it can read an expression, and whether two are equal."""
+
+    def reads(self, text: str) -> bool: ...
+
+    def equal(self, gold: str, answer: str) -> bool: ...
+
+
+class NeedsAlgebra(Exception):
+    """The case cannot be decided without computer algebra."""
+
+
+class NoAlgebra:
+    """Stands in for [`Algebra`] in the process that must not run it."""
+
+    def reads(self, text: str) -> bool:
+        raise NeedsAlgebra
+
+    def equal(self, gold: str, answer: str) -> bool:
+        raise NeedsAlgebra
+
+
+class Case(NamedTuple):
+    """A gold and an answer, both in canonical form; the gold is known to be readable or not yet."""
+
+    gold: str
+    answer: str
+
+
+def prepare(gold: str | None, answer: str | None) -> Case | bool | None:
+    """
+    Normalizes a case, or settles it at once.
+
+    Args:
+        gold (`str` or `None`):
+            Gold answer of the data set.
+        answer (`str` or `None`):
+            Content of the deciding box, `None` if there is none.
+
+    Returns:
+        [`Case`], or the verdict: `None` for an empty or hopeless gold, `False` for no answer and for one of absurd length.
+    """
+    canonical_gold = normalize(gold) if isinstance(gold, str) and not too_long(gold) else ""
+    if not re.search(r"[^\W_]", re.sub(r"\\(?!infty|emptyset|pi)[A-Za-z]+", "", canonical_gold)):
+        return None
+    if answer is None or too_long(" ".join(answer.split())):
+        return Case(canonical_gold, "")
+    return Case(canonical_gold, normalize(" ".join(answer.split())))
+
+
+def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool | None:
+    """
+    Returns the verdict on a case.
+
+    Args:
+        case ([`Case`]):
+            Gold and answer in canonical form.
+        algebra ([`Algebra`]):
+            Computer algebra, or [`NoAlgebra`] to find out whether the case can do without.
+        gold_is_readable (`bool`, *optional*, defaults to `False`):
+            Whether the gold is already known to be readable.
+
+    Returns:
+        `bool` or `None`: `None` only if the gold cannot be read.
+
+    Raises:
+        [`NeedsAlgebra`]: by way of [`NoAlgebra`].
+    """
+    gold, answer = case
+    if not gold_is_readable and not readable(gold, algebra):
+        return None
+    if not re.search(r"[^\W_]", answer):
+        return False
+    if letter := gold_letter(gold):
+        return chosen_letter(answer) == letter
+    if (gold_letters := letters(gold)) is not None:
+        return letters(answer) == gold_letters
+    if is_words(gold):
+        return words_key(split_relation(answer)[0][-1]) == words_key(gold)
+    return equivalent(gold, answer, algebra)
+
+
+def readable(gold: str, algebra: Algebra) -> bool:
+    """Whether a gold in canonical form means something: a letter, words, a number, a structure of these, or mathematics."""
+    if gold_letter(gold) or letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
+        return _balanced(gold)
+    value = simplify_notation(split_unit(gold).value)
+    if literal_number(value) is not None:
+        return True
+    if not _balanced(value):
+        return False
+    if ":" in value and all(literal_number(part) is not None for part in split_top(value, ":")):
+        return True
+    if too_heavy(value, value) or _ELLIPSIS.search(value):
+        return True  # nothing but the same text will be right
+    items = sequence(value)
+    parts = items.items if items else split_relation(value)[0]
+    parts = [piece for part in parts for piece in _APPROXIMATELY.split(part) if piece.strip()]
+    if len(parts) > 1 or parts[0] != value:
+        return all(readable(part.strip(), algebra) for part in parts)
+    return algebra.reads(value)
+
+
+def _balanced(text: str) -> bool:
+    depth = brackets = 0
+    for symbol in re.sub(r"\\[{}]", "", text):
+        depth += (symbol == "{") - (symbol == "}")
+        brackets += (symbol in "([") - (symbol in ")]")
+        if depth < 0:
+            return False
+    return depth == 0 and (brackets == 0 or text[:1] == "]")
+
+
+def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
+    """Whether two answers in canonical form mean the same."""
+    if gold == answer:
+        return True
+    if not answer:
+        return False
+    decided = numerals_equal(gold, answer)
+    if decided is not None:
+        return decided
+    if words_key(gold) is not None and words_key(gold) == words_key(answer):
+        return True
+    if any(sign in gold + answer for sign in ("=", "\\approx", "\\sim")):
+        return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
+    gold_quantity, answer_quantity = split_unit(gold), split_unit(answer)
+    if gold_quantity.unit and answer_quantity.unit and gold_quantity.unit != answer_quantity.unit:
+        return False
+    decided = numbers_equal(gold_quantity, answer_quantity)
+    if decided is not None:
+        return decided
+    gold_value, answer_value = simplify_notation(gold_quantity.value), simplify_notation(answer_quantity.value)
+    if answer_quantity.percent and not gold_quantity.percent:
+        answer_value = rf"\frac{{{answer_value}}}{{100}}"
+    if gold_value == answer_value:
+        return True
+    if not answer_value or _ELLIPSIS.search(gold_value) or _ELLIPSIS.search(answer_value):
+        return False
+    return _values(gold_value, answer_value, algebra)
+
+
+def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
+    """At least one side holds `=` or an approximation, perhaps inside a list."""
+    golds, answers = _exact(gold), _exact(answer)
+    if golds != [gold] or answers != [answer]:
+        return any(equivalent(one, other, algebra) for one in golds for other in answers[:1])
+    gold_items, answer_items = sequence(gold), sequence(answer)
+    if any(items is not None and items.brackets == "" for items in (gold_items, answer_items)):
+        return _sequences(gold, answer, gold_items, answer_items, algebra)
+    gold_sides, gold_signs = split_relation(gold)
+    answer_sides, answer_signs = split_relation(answer)
+    if set(gold_signs) == {"="} and not any(_LETTERS.search(side) for side in gold_sides):
+        return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
+    if not gold_signs and set(answer_signs) == {"="}:
+        return _consistent(answer_sides, algebra) and equivalent(gold, answer_sides[-1], algebra)
+    if set(gold_signs) == {"="} and not answer_signs:
+        return bool(LABEL.match(gold_sides[0])) and equivalent(gold_sides[-1], answer, algebra)
+    return _relations(gold, answer, algebra)
+
+
+def _exact(text: str) -> list[str]:
+    r"""`\sqrt{2} \approx 1.41` claims `\sqrt{2}`, `x \approx 1.41` claims 1.41: the pieces in the order of what they claim."""
+    pieces = [piece.strip() for piece in _APPROXIMATELY.split(text)]
+    if len(pieces) == 1:
+        return [text]
+    claims = [piece for piece in pieces if piece and not LABEL.match(piece)]
+    return claims or pieces[-1:]
+
+
+def _consistent(sides: list[str], algebra: Algebra) -> bool:
+    """A chain of equalities may not be false: its constant sides all equal the last one."""
+    constants = [side for side in sides[:-1] if not _LETTERS.search(side) and re.search(r"\d", side)]
+    return all(equivalent(side, sides[-1], algebra) for side in constants)
+
+
+def _values(gold: str, answer: str, algebra: Algebra) -> bool:
+    gold_signs, answer_signs = split_relation(gold)[1], split_relation(answer)[1]
+    gold_items, answer_items = sequence(gold), sequence(answer)
+    if gold_items is None and answer_items is None and gold_signs and answer_signs:
+        return _relations(gold, answer, algebra)
+    gold_interval, answer_interval = _as_intervals(gold), _as_intervals(answer)
+    if (gold_interval, answer_interval) != (gold, answer):
+        if gold_signs and not answer_items and not _SET_OPERATION.search(answer):
+            return False
+        if answer_signs and not gold_items and not _SET_OPERATION.search(gold):
+            return False
+        return equivalent(gold_interval, answer_interval, algebra)
+    if ":" in gold or ":" in answer:
+        return _ratios(gold, answer, algebra)
+    if _SET_OPERATION.search(gold) or _SET_OPERATION.search(answer):
+        return _set_expressions(gold, answer, algebra)
+    if gold_items or answer_items:
+        return _sequences(gold, answer, gold_items, answer_items, algebra)
+    return _algebraic(gold, answer, algebra)
+
+
+def _sequences(
+    gold: str, answer: str, gold_items: Sequence | None, answer_items: Sequence | None, algebra: Algebra
+) -> bool:
+    if gold_items is None or answer_items is None:
+        single, items = (gold, answer_items) if gold_items is None else (answer, gold_items)
+        if len(items.items) != 1:
+            return False
+        pair = (single, items.items[0]) if gold_items is None else (items.items[0], single)
+        return equivalent(*pair, algebra)
+    left, right = gold_items.items, answer_items.items
+    if len(left) != len(right) or len(left) > MAX_ITEMS:
+        return False
+    brackets = {gold_items.brackets, answer_items.brackets}
+    if brackets == {"()", "{}"} or (len(left) == 2 and len(brackets) > 1 and brackets & {"[]", "[)", "(]"}):
+        return False
+    if gold_items.brackets in ("()", "[]", "[)", "(]"):
+        if not any("=" in item for item in left):
+            right = _ordered_by_label(right)
+        return all(equivalent(one, other, algebra) for one, other in zip(left, right, strict=True))
+    return _same_elements(left, right, algebra)
+
+
+def _ordered_by_label(items: tuple[str, ...]) -> tuple[str, ...]:
+    """`y = 2, x = 1` answers a question for (x, y) with (1, 2)."""
+    labels = [split_relation(item)[0][0] if "=" in item else "" for item in items]
+    if len(set(labels)) == len(labels) and all(re.fullmatch("[A-Za-z]", label) for label in labels):
+        return tuple(item for _, item in sorted(zip(labels, items, strict=True)))
+    return items
+
+
+def _same_elements(left: tuple[str, ...], right: tuple[str, ...], algebra: Algebra) -> bool:
+    """Whether the items match one to one in some order; equality being transitive, the first match will do."""
+    rest = list(right)
+    for item in sorted(left, key=lambda item: item not in right):
+        match = next((other for other in rest if other == item), None)
+        if match is None:
+            match = next((other for other in rest if equivalent(item, other, algebra)), None)
+        if match is None:
+            return False
+        rest.remove(match)
+    return True
+
+
+def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
+    gold_sides, gold_signs = split_relation(gold)
+    answer_sides, answer_signs = split_relation(answer)
+    if not gold_signs or not answer_signs:
+        return False
+    mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
+    flipped = [mirrored.get(sign, sign) for sign in reversed(answer_signs)]
+    if set(_LETTERS.findall(gold)) != set(_LETTERS.findall(answer)):
+        return False
+    for sides, signs in ((answer_sides, answer_signs), (answer_sides[::-1], flipped)):
+        if signs == gold_signs and all(equivalent(a, b, algebra) for a, b in zip(gold_sides, sides, strict=True)):
+            return True
+    return bool(_LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
+
+
+def _as_intervals(text: str) -> str:
+    r"""Writes `3 < x \le 4`, `x \neq 3` and lists of such inequalities (joined by "or") as intervals and unions."""
+    items = split_top(text, ",")
+    if not all(split_relation(item)[1] for item in items) or "=" in text:
+        return text
+    intervals = [_interval(item) for item in items]
+    return " \\cup ".join(intervals) if all(intervals) else text
+
+
+def _interval(text: str) -> str | None:
+    sides, signs = split_relation(text)
+    middle = [index for index, side in enumerate(sides) if LABEL.match(side)]
+    if len(middle) != 1 or len(sides) > 3 or any(_LETTERS.search(side) for side in sides if not LABEL.match(side)):
+        return None
+    if signs == ["\\neq"]:
+        value = sides[1 - middle[0]]
+        return rf"(-\infty, {value}) \cup ({value}, \infty)"
+    if any(sign not in _DUMMY_INTERVAL for sign in signs):
+        return None
+    directions = {_DUMMY_INTERVAL[sign][0] for sign in signs}
+    if len(directions) > 1 or (len(sides) == 3 and middle != [1]):
+        return None
+    if directions == {-1}:
+        sides, signs = sides[::-1], signs[::-1]
+        middle = [len(sides) - 1 - middle[0]]
+    brackets = [_DUMMY_INTERVAL[sign][1] for sign in signs]
+    left = brackets[0] + sides[0] if middle[0] > 0 else r"(-\infty"
+    right = sides[-1] + brackets[-1].translate(str.maketrans("([", ")]")) if middle[0] < len(sides) - 1 else r"\infty)"
+    return f"{left}, {right}"
+
+
+def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
+    left, right = split_top(gold, ":"), split_top(answer, ":")
+    if len(left) == len(right) > 1 and all(equivalent(a, b, algebra) for a, b in zip(left, right, strict=True)):
+        return True
+    if max(len(left), len(right)) != 2 or not all(left + right):
+        return False
+    return equivalent(_quotient(left), _quotient(right), algebra)
+
+
+def _quotient(parts: list[str]) -> str:
+    return rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) == 2 else parts[0]
+
+
+def _set_expressions(gold: str, answer: str, algebra: Algebra) -> bool:
+    left, right = re.split(r"\\cup(?![A-Za-z])", gold), re.split(r"\\cup(?![A-Za-z])", answer)
+    if len(left) == len(right) > 1 and not re.search(r"\\(?:cap|setminus|mathbb)", gold + answer):
+        if _same_elements(tuple(map(str.strip, left)), tuple(map(str.strip, right)), algebra):
+            return True
+    return _algebraic(gold, answer, algebra)
+
+
+def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
+    gold, answer = split_unit(gold).value, split_unit(answer).value
+    if too_heavy(answer, gold) or too_heavy(gold, gold):
+        return False
+    return algebra.equal(gold, answer)

@@ -1,0 +1,123 @@
+"""
+The process between a trainer and the workers: it reads cases from standard input and answers on standard output.
+
+Workers are forked from here and not from the trainer, because forking a process that uses CUDA or threads is unsafe, because
+starting Python workers anew would run the user's script again, and because this process has math-verify imported and warm, so that a
+worker that had to be killed is replaced within milliseconds. The process leads a process group of its own; whoever ends it ends the
+group, so that nothing is left behind.
+"""
+
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import Future, TimeoutError
+from multiprocessing.connection import Connection
+
+from pebble import ProcessExpired, ProcessPool
+
+from . import algebra
+from .jobs import Job, Result
+from .rules import judge
+
+
+TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expression
+CPU_SLACK = 5.0  # seconds of CPU time beyond the limit after which the kernel ends a worker that nobody else can end
+_WARM_UP = [
+    r"-\frac{3\sqrt{2}}{5} + 2\pi", r"x^{2} - 5x + 6", r"\left(\frac{1}{2}, 3\right]", r"(-\infty, 0) \cup [1, \infty)",
+    r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\frac{a+b}{2a}", r"2 \cos x", r"y = 2x + 3", r"1 + i\sqrt{3}", r"\sqrt[3]{4}",
+]  # fmt: skip
+
+
+def grade_job(job: Job) -> tuple[bool | None, float]:
+    """Runs in a worker."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime + job.timeout + CPU_SLACK) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    start = time.monotonic()
+    return judge(job.case, algebra, job.gold_is_readable), time.monotonic() - start
+
+
+def start_worker(memory_bytes: int) -> None:
+    """Runs once in every worker."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a Python handler would wait for the end of a long C call
+    address_space = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
+    resource.setrlimit(resource.RLIMIT_AS, (address_space + memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+class Server:
+    """
+    Grades jobs in a pool of workers and writes results as they come.
+
+    Args:
+        output (`Connection`):
+            Where every [`Result`] goes.
+        workers (`int`):
+            Number of worker processes.
+        memory_mb (`int`):
+            Memory that a worker may take beyond what it starts with, in MiB.
+    """
+
+    def __init__(self, output: Connection, workers: int, memory_mb: int):
+        self.output = output
+        self.lock = threading.Lock()
+        self.pool = ProcessPool(
+            max_workers=workers,
+            max_tasks=TASKS_PER_WORKER,
+            initializer=start_worker,
+            initargs=(memory_mb * 2**20,),
+            context=multiprocessing.get_context("fork"),
+        )
+
+    def submit(self, job: Job, retry: bool = True) -> None:
+        future = self.pool.schedule(grade_job, args=(job,), timeout=job.timeout)
+        future.add_done_callback(lambda done: self._finish(job, done, retry))
+
+    def _finish(self, job: Job, future: Future, retry: bool) -> None:
+        error = future.exception()
+        if error is None:
+            verdict, seconds = future.result()
+            self._send(Result(job.number, verdict, seconds, stopped=False))
+        elif isinstance(error, ProcessExpired) and retry:  # the worker was killed from outside: not the fault of the case
+            self.submit(job, retry=False)
+        else:
+            seconds = job.timeout if isinstance(error, TimeoutError) else 0.0
+            self._send(Result(job.number, False, seconds, stopped=True))
+
+    def _send(self, result: Result) -> None:
+        with self.lock:
+            self.output.send(result)
+
+
+def _end_group() -> None:
+    os.killpg(0, signal.SIGKILL)
+
+
+def _watch_parent(parent: int) -> None:
+    """Standard input may stay open in other children of a trainer that died."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    _end_group()
+
+
+def serve(workers: int, memory_mb: int, parent: int) -> None:
+    """Says `"ready"`, then grades the lists of [`Job`] that come until standard input ends; then ends this process group."""
+    signal.signal(signal.SIGTERM, lambda *_: _end_group())
+    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
+    jobs, output = Connection(os.dup(0), writable=False), Connection(os.dup(1), readable=False)
+    os.dup2(2, 1)  # whatever prints must not reach the caller
+    for text in _WARM_UP:
+        algebra.equal(text, text + " + 0")
+    gc.freeze()  # forked workers share what is loaded
+    server = Server(output, workers, memory_mb)
+    output.send("ready")
+    try:
+        while True:
+            for job in jobs.recv():
+                server.submit(job)
+    except (EOFError, OSError, KeyboardInterrupt):
+        _end_group()
