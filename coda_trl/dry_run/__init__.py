@@ -82,7 +82,7 @@ def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console:
         parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig, *script_arguments))
         _, data_args, args, model_args, *_ = parser.parse_args_and_config(argv)
     except ValueError as problem:
-        print_findings(console, [error("configuration", _explain(problem, plan))])
+        print_findings(console, [error("configuration", str(problem))])
         return 1
 
     findings: list[Finding] = [*check_method(args, data_args)]
@@ -111,11 +111,6 @@ def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console:
     print_data(console, data)
     print_findings(console, findings)
     return int(any(finding.severity == "error" for finding in findings))
-
-
-def _explain(problem: ValueError, plan: DryRunArguments) -> str:
-    processes = "" if plan.num_processes is None else f" (with {plan.num_processes} processes)"
-    return f"{problem}{processes}"
 
 
 def _load_config(plan: DryRunArguments, model_name: str | None, findings: list[Finding]) -> PretrainedConfig | None:

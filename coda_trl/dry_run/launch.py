@@ -80,6 +80,8 @@ def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
     class PlannedConfig(CodaGRPOConfig):
         def __post_init__(self):
             self.use_cpu = True
+            if self.generation_batch_size is not None:
+                _check_division(self, launch.num_processes)
             super().__post_init__()
 
         @property
@@ -87,3 +89,19 @@ def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
             return launch.num_processes
 
     return PlannedConfig
+
+
+def _check_division(args: CodaGRPOConfig, processes: int) -> None:
+    """As TRL's own check of the batch, with what to change."""
+    batch, micro = args.generation_batch_size, args.per_device_train_batch_size
+    if batch % (micro * processes):
+        allowed = [count for count in range(1, 2 * processes) if batch % (micro * count) == 0]
+        raise ValueError(
+            f"`generation_batch_size` {batch:,} cannot be divided among {processes} processes in micro-batches of "
+            f"{micro} (`per_device_train_batch_size`). Use {', '.join(map(str, allowed))} processes, or another batch."
+        )
+    if batch % args.num_generations:
+        raise ValueError(
+            f"`generation_batch_size` {batch:,} does not hold whole groups of {args.num_generations} "
+            f"(`num_generations`). Make it {batch // args.num_generations * args.num_generations:,}, or change the size of a group."
+        )

@@ -7,7 +7,7 @@ and the allocator keep), it is meant to be a little high.
 
 from dataclasses import dataclass
 
-from accelerate import init_empty_weights
+import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, PretrainedConfig
 from trl import ModelConfig
@@ -73,7 +73,7 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
     Returns:
         [`ModelSize`]
     """
-    with init_empty_weights():
+    with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     parameters = trainable = model.num_parameters()
     if model_args.use_peft:
