@@ -7,11 +7,11 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
@@ -368,8 +368,13 @@ def _as_json(result: Any) -> dict[str, float | None]:
 
 
 def _versions(engine: str) -> dict[str, str]:
-    packages = ["torch", "transformers", *(["vllm"] if engine == "vllm" else [])]
-    return {"coda_trl": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
+    versions = {"coda_trl": __version__, "python": platform.python_version()}
+    versions |= {"torch": torch.__version__, "transformers": transformers.__version__}
+    if engine == "vllm":
+        import vllm
+
+        versions["vllm"] = vllm.__version__
+    return versions
 
 
 def _write_summary(output_dir: Path, summary: dict[str, Any]) -> None:

@@ -1,0 +1,101 @@
+"""Benchmarks by name: those of the paper, files of one's own, and the arithmetic ladder."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from datasets import Dataset
+
+from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
+from ..grading import default_pool
+from ..ladder import RUNGS, sample_problem
+from ..ladder import grade as grade_ladder
+from ..ladder.dataset import as_row
+from .benchmarks import Benchmark, Problem
+
+LADDER_PROBLEMS = 100  # of each rung
+
+
+def load_benchmark(
+    spec: str, token_budget: int | None = None, prompt_format: str = "chat", limit: int | None = None
+) -> Benchmark:
+    """
+    Loads a benchmark with its grader.
+
+    Args:
+        spec (`str`):
+            Name of a benchmark of the paper (see `coda_trl.data.BENCHMARKS`), `NAME=LOCATION` to read it from a file
+            or another hub id, `custom=PATH` for a file with columns `prompt` and `solution`, or `ladder` for the
+            arithmetic ladder, 100 problems of each rung.
+        token_budget (`int`, *optional*):
+            Ask for this many tokens in every prompt, as models trained with L1 expect.
+        prompt_format (`str`, *optional*, defaults to `"chat"`):
+            `"chat"` or `"plain"` (bare text, for base models without a chat template).
+        limit (`int`, *optional*):
+            Take only the first so many problems.
+
+    Returns:
+        `Benchmark`: Problems and grader: `coda_trl.grading` for all but the ladder, which has an exact one.
+
+    Raises:
+        DataError: If the name is unknown, or the data is missing or damaged.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.evaluation.loading import load_benchmark
+    >>> ladder = load_benchmark("ladder", limit=6)
+    >>> [problem["rung"] for problem in ladder.problems]
+    [1, 2, 3, 4, 5, 6]
+
+    ```
+    """
+    name, _, location = spec.partition("=")
+    if name == "ladder":
+        dataset, grade = ladder_problems(), _grade_ladder
+    elif name in BENCHMARKS or name == "custom":
+        dataset, grade = load_source(spec), _grade_math
+        name = Path(location).name.partition(".")[0] if name == "custom" else name
+    else:
+        raise DataError(
+            f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=PATH for a file with "
+            "columns `prompt` and `solution`."
+        )
+    if limit is not None:
+        dataset = dataset.select(range(min(limit, len(dataset))))
+    if token_budget is not None:
+        dataset = add_length_budget(dataset, token_budget, token_budget)
+    if prompt_format == "plain":
+        dataset = to_plain_text(dataset)
+    return Benchmark(name, dataset, grade)
+
+
+def ladder_problems(problems_per_rung: int = LADDER_PROBLEMS, seed: int = 1) -> Dataset:
+    """
+    Evaluation problems of the arithmetic ladder, the same for every run.
+
+    Args:
+        problems_per_rung (`int`, *optional*, defaults to `100`):
+            Number of problems of each rung.
+        seed (`int`, *optional*, defaults to `1`):
+            Seed of the problems.
+
+    Returns:
+        `datasets.Dataset`: Rows of all rungs in turn, easiest first, with `prompt`, `solution`, `source` and `rung`.
+    """
+    draws = {rung: random.Random(f"evaluation-{seed}-{rung}") for rung in RUNGS}
+    return Dataset.from_list(
+        [as_row(sample_problem(rung, draws[rung])) for _ in range(problems_per_rung) for rung in RUNGS]
+    )
+
+
+def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
+    grades = default_pool().grade(list(completions), [problem["solution"] for problem in problems])
+    return [grade.verdict for grade in grades]
+
+
+def _grade_ladder(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
+    return [
+        grade_ladder(completion, problem["solution"])
+        for completion, problem in zip(completions, problems, strict=True)
+    ]

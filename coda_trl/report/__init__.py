@@ -1,0 +1,5 @@
+"""The report: the paper's tables and figures, with intervals, from the files of whatever runs there are."""
+
+from .page import build_report
+
+__all__ = ["build_report"]

@@ -1,0 +1,190 @@
+"""What a report is made of: tables of numbers with intervals, figures with their data, sections."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+from matplotlib.figure import Figure as Canvas
+
+from ..evaluation.bootstrap import Estimate
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    One entry of a table.
+
+    Args:
+        text (`str`):
+            What is shown.
+        interval (`str`, *optional*, defaults to `""`):
+            Interval as shown beneath, without brackets.
+        value (`float`, *optional*):
+            Number behind the text, unrounded.
+        low (`float`, *optional*):
+            Lower end of its interval.
+        high (`float`, *optional*):
+            Upper end of its interval.
+        tone (`str`, *optional*, defaults to `""`):
+            `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty.
+    """
+
+    text: str
+    interval: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """
+    A table.
+
+    Args:
+        key (`str`):
+            Name of its files and of its entry in `tables.json`.
+        title (`str`):
+            Heading.
+        caption (`str`):
+            What the numbers are and how to read them.
+        header (`Sequence[str]`):
+            Column names.
+        rows (`Sequence[Sequence[Cell]]`):
+            Rows, as long as the header.
+        differences (`frozenset[int]`, *optional*):
+            Rows that show a difference to the reference, set off from the others.
+    """
+
+    key: str
+    title: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    differences: frozenset[int] = frozenset()
+
+    def is_words(self, column: int) -> bool:
+        """Whether a column holds words, which align to the left."""
+        return all(row[column].value is None and row[column].text not in ("", MISSING) for row in self.rows)
+
+    def starts_group(self, row: int) -> bool:
+        """Whether the first column changes at a row."""
+        return self.rows[row][0].text != self.rows[row - 1][0].text and self.is_words(1)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """
+    A figure with the numbers it shows.
+
+    Args:
+        key (`str`):
+            Name of its files and of its entry in `tables.json`.
+        title (`str`):
+            Heading.
+        caption (`str`):
+            What it shows and how to read it.
+        canvas (`matplotlib.figure.Figure`):
+            The drawing.
+        data (`dict[str, Any]`):
+            Every number in it.
+    """
+
+    key: str
+    title: str
+    caption: str
+    canvas: Canvas
+    data: dict[str, Any]
+
+
+@dataclass
+class Section:
+    """
+    A part of the report.
+
+    Args:
+        key (`str`):
+            Anchor in the page.
+        title (`str`):
+            Heading.
+        text (`str`):
+            Opening sentences.
+        items (`list[Table | Plot]`, *optional*, defaults to `[]`):
+            Tables and figures, in order.
+        missing (`str`, *optional*, defaults to `""`):
+            Why there is nothing to show, if so.
+    """
+
+    key: str
+    title: str
+    text: str
+    items: list[Table | Plot] = field(default_factory=list)
+    missing: str = ""
+
+
+def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: bool = False, unit: str = "") -> Cell:
+    """
+    A cell for a number.
+
+    Args:
+        result (`Estimate` or `float`):
+            The number, with or without an interval.
+        scale (`float`, *optional*, defaults to `1`):
+            Factor for display (100 turns a share into percent).
+        digits (`int`, *optional*, defaults to `1`):
+            Digits after the point.
+        signed (`bool`, *optional*, defaults to `False`):
+            Whether a plus sign is shown.
+        unit (`str`, *optional*, defaults to `""`):
+            Text behind the number.
+    """
+    if not isinstance(result, Estimate):
+        result = Estimate(result)
+    if isnan(result.value):
+        return Cell(MISSING)
+
+    def show(value: float) -> str:
+        rounded = round(value * scale, digits) + 0.0  # no "-0"
+        sign = "+" if signed and rounded else ""
+        return f"{rounded:{sign},.{digits}f}".replace("-", "−")
+
+    value = scale * result.value
+    if result.low is None:
+        return Cell(show(result.value) + unit, value=value)
+    span = f"{show(result.low)}, {show(result.high)}"
+    return Cell(show(result.value) + unit, span, value, scale * result.low, scale * result.high)
+
+
+def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_better: bool | None = True) -> Cell:
+    """
+    A cell for a difference to the reference, with its tone.
+
+    Args:
+        result (`Estimate`):
+            The difference.
+        digits (`int`, *optional*, defaults to `1`):
+            Digits after the point.
+        unit (`str`, *optional*, defaults to `""`):
+            Text behind the number.
+        higher_is_better (`bool`, *optional*, defaults to `True`):
+            Which way is good; `None` if neither is by itself.
+    """
+    cell = number(result, digits=digits, signed=True, unit=unit)
+    if result.low is None:
+        tone = ""
+    elif not result.excludes_zero:
+        tone = "noise"
+    elif higher_is_better is None:
+        tone = ""
+    else:
+        tone = "better" if (result.value > 0) == higher_is_better else "worse"
+    return Cell(cell.text, cell.interval, cell.value, cell.low, cell.high, tone)
+
+
+def text(content: str) -> Cell:
+    """A cell for words."""
+    return Cell(content)

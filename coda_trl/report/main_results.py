@@ -1,0 +1,254 @@
+"""Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ..evaluation.bootstrap import Estimate, estimate, replicates, summarise
+from ..evaluation.comparison import Comparison as Difference
+from ..evaluation.comparison import benchmark_seed, compare
+from ..evaluation.metrics import (
+    Outcomes,
+    Ratio,
+    accuracy,
+    correct_tokens,
+    mean_tokens,
+    pass_at_k,
+    truncated_share,
+    unscorable_share,
+    wrong_tokens,
+)
+from .comparison import Comparison
+from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text
+from .runs import Run, _benchmark_order
+from .style import legend, panels, run_styles
+
+Metric = Callable[[Outcomes], Ratio]
+
+_METRICS: dict[str, Metric] = {"accuracy": accuracy, "tokens": mean_tokens}
+
+NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
+
+
+def main_results(comparison: Comparison) -> Section:
+    """
+    Accuracy, tokens, details and the trade between the first two.
+
+    Args:
+        comparison (`Comparison`):
+            The runs.
+    """
+    section = Section(
+        "benchmarks",
+        "Accuracy and tokens by benchmark",
+        "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
+        "problems; differences are paired problem by problem.",
+    )
+    benchmarks = all_benchmarks(comparison)
+    if not benchmarks:
+        section.missing = "No run has an evaluation (samples.jsonl or summary.json)."
+        return section
+    section.items = [
+        _table(comparison, benchmarks, "accuracy", "Accuracy (%)", 100, 1),
+        _table(comparison, benchmarks, "tokens", "Tokens per answer", 1, 0),
+        _trade_off(comparison, benchmarks),
+    ]
+    if comparison.sampled:
+        section.items.append(_details(comparison))
+    return section
+
+
+def all_benchmarks(comparison: Comparison) -> list[str]:
+    """Benchmarks that any run has, in the paper's order."""
+    names = {name for run in comparison.runs for name in (*run.samples, *run.summaries)}
+    return sorted(names, key=_benchmark_order)
+
+
+def benchmark_estimate(run: Run, benchmark: str, metric: str) -> Estimate | None:
+    """Accuracy or tokens of a run on a benchmark, from its samples or else its summary; `None` if it has neither."""
+    if benchmark in run.samples:
+        return estimate(_METRICS[metric](run.outcomes[benchmark]), benchmark_seed(benchmark))
+    return run.summaries.get(benchmark, {}).get(metric)
+
+
+def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate | None:
+    """Average over benchmarks, each with the same weight; `None` if the run lacks one."""
+    single = [benchmark_estimate(run, benchmark, metric) for benchmark in benchmarks]
+    if any(result is None for result in single):
+        return None
+    value = float(np.mean([result.value for result in single]))
+    if not all(benchmark in run.samples for benchmark in benchmarks):
+        return Estimate(value)
+    draws = [
+        replicates(_METRICS[metric](run.outcomes[benchmark]), benchmark_seed(benchmark)) for benchmark in benchmarks
+    ]
+    return summarise(value, np.mean(draws, axis=0))
+
+
+def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Difference | None:
+    """
+    Difference of two runs on a benchmark, or on the average of several: paired if both have samples, else the plain
+    difference of the summaries; `None` if one of them lacks a benchmark.
+    """
+    if all(benchmark in each.samples for benchmark in benchmarks for each in (run, reference)):
+        mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
+        if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
+            return compare(mine, theirs)
+        return None
+    values: dict[str, list[Estimate | None]] = {
+        metric: [average_estimate(each, benchmarks, metric) for each in (run, reference)] for metric in _METRICS
+    }
+    if any(result is None for pair in values.values() for result in pair):
+        return None
+    (mine, theirs), (my_tokens, their_tokens) = values["accuracy"], values["tokens"]
+    return Difference(
+        Estimate(100 * (mine.value - theirs.value)), Estimate(100 * (my_tokens.value / their_tokens.value - 1)), 0
+    )
+
+
+def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: str, scale: float, digits: int) -> Table:
+    sets: Mapping[str, list[str]] = {name: [name] for name in benchmarks}
+    if len(benchmarks) > 1:
+        sets = {**sets, "Average": benchmarks}
+    rows, marked = [], set()
+    for run in comparison.runs:
+        results = [average_estimate(run, names, metric) for names in sets.values()]
+        rows.append([text(run.name), *(_cell(result, scale, digits) for result in results)])
+    for run in comparison.others:
+        differences = [run_difference(run, comparison.reference, names) for names in sets.values()]
+        marked.add(len(rows))
+        rows.append([text(f"Δ {run.name}"), *(_difference_cell(result, metric) for result in differences)])
+    return Table(
+        key=metric,
+        title=title,
+        caption=_caption(comparison, metric),
+        header=["", *sets],
+        rows=rows,
+        differences=frozenset(marked),
+    )
+
+
+def _cell(result: Estimate | None, scale: float, digits: int) -> Cell:
+    return Cell(MISSING) if result is None else number(result, scale, digits)
+
+
+def _difference_cell(result: Difference | None, metric: str) -> Cell:
+    if result is None:
+        return Cell(MISSING)
+    if metric == "accuracy":
+        return difference(result.accuracy_points, digits=1)
+    return difference(result.token_change, digits=0, unit="%", higher_is_better=False)
+
+
+def _caption(comparison: Comparison, metric: str) -> str:
+    if comparison.reference is None:
+        return "95% intervals in brackets."
+    unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
+    return f"Δ: difference to {comparison.reference.name} in {unit}. 95% intervals in brackets. {NOISE}"
+
+
+def _details(comparison: Comparison) -> Table:
+    most = max(int(outcomes.graded.max()) for run in comparison.sampled for outcomes in run.outcomes.values())
+    tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
+    rows = []
+    for benchmark in all_benchmarks(comparison):
+        for run in comparison.sampled:
+            if benchmark not in run.samples:
+                continue
+            outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
+
+            def show(ratio: Ratio, scale: float, digits: int, seed: int = seed) -> Cell:
+                return number(estimate(ratio, seed), scale, digits)
+
+            rows.append(
+                [
+                    text(benchmark),
+                    text(run.name),
+                    number(len(outcomes.problems), digits=0),
+                    number(outcomes.samples.sum() / len(outcomes.problems), digits=0),
+                    *(show(pass_at_k(outcomes, k), 100, 1) for k in tries),
+                    show(correct_tokens(outcomes), 1, 0),
+                    show(wrong_tokens(outcomes), 1, 0),
+                    show(truncated_share(outcomes), 100, 1),
+                    show(unscorable_share(outcomes), 100, 1),
+                ]
+            )
+    return Table(
+        key="details",
+        title="Details",
+        caption="pass@k: probability that at least one of k samples is correct, in percent, estimated without bias. "
+        "Tokens of correct and of wrong answers. Truncated: percent of answers that ended at the token limit. "
+        "Unscorable: percent without a verdict.",
+        header=[
+            "Benchmark",
+            "Run",
+            "Problems",
+            "n",
+            *(f"pass@{k}" for k in tries),
+            "Tokens, correct",
+            "Tokens, wrong",
+            "Truncated",
+            "Unscorable",
+        ],
+        rows=rows,
+    )
+
+
+def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
+    columns = min(4, len(benchmarks))
+    figure, axes = panels(-(-len(benchmarks) // columns), columns)
+    styles = run_styles(
+        [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
+    )
+    data: dict[str, dict] = {}
+    for panel, benchmark in zip(axes, benchmarks, strict=False):
+        panel.set_title(benchmark)
+        panel.set_xlabel("tokens per answer")
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for run in comparison.runs:
+            results = [benchmark_estimate(run, benchmark, metric) for metric in ("tokens", "accuracy")]
+            if None in results:
+                continue
+            tokens, share = results
+            family = run.name.partition("@")[0] if run.budget else run.name
+            _point(panel, tokens, share, styles[run.name], label=family)
+            if run.budget:
+                curves.setdefault(family, []).append((tokens.value, 100 * share.value, run.name))
+            data.setdefault(benchmark, {})[run.name] = {"tokens": vars(tokens), "accuracy": vars(share)}
+        for points in curves.values():  # budget-conditioned runs: one curve over their budgets
+            x, y, names = zip(*sorted(points), strict=True)
+            panel.plot(x, y, color=styles[names[0]]["color"], linestyle=styles[names[0]]["linestyle"], linewidth=1)
+        panel.margins(0.15)
+    for panel in axes[::columns]:
+        panel.set_ylabel("accuracy (%)")
+    for panel in axes[len(benchmarks) :]:
+        panel.set_visible(False)
+    legend(figure, axes)
+    return Plot(
+        key="accuracy_against_tokens",
+        title="Accuracy against tokens",
+        caption="Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models that are told a "
+        "token budget, such as L1) are joined to a curve.",
+        canvas=figure,
+        data=data,
+    )
+
+
+def _point(panel, tokens: Estimate, share: Estimate, style: dict, label: str) -> None:
+    def error(result: Estimate, scale: float) -> np.ndarray | None:
+        if result.low is None:
+            return None
+        # A percentile interval may lie to one side of the value, but matplotlib takes distances.
+        return scale * np.array([[max(0, result.value - result.low)], [max(0, result.high - result.value)]])
+
+    panel.errorbar(
+        tokens.value,
+        100 * share.value,
+        xerr=error(tokens, 1),
+        yerr=error(share, 100),
+        fmt=style["marker"],
+        color=style["color"],
+        markersize=6 if style["marker"] != "*" else 9,
+        elinewidth=1,
+        label=label,
+    )

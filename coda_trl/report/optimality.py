@@ -1,0 +1,134 @@
+"""What tokens are worth: success within a budget, marginal gain, and the best budget for a price, by difficulty."""
+
+import numpy as np
+
+from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
+from .comparison import BANDS, Comparison, pool_samples
+from .elements import Plot, Section, Table, number, text
+from .style import legend, panels, run_styles
+
+_PER = 1000  # prices are shown in percentage points per this many tokens
+
+
+def optimality(comparison: Comparison) -> Section:
+    """
+    Budget curves of every run on easy, medium and hard problems, with best budgets.
+
+    Args:
+        comparison (`Comparison`):
+            The runs.
+    """
+    section = Section(
+        "optimality",
+        "What tokens are worth",
+        "Success within a budget of n tokens, as if every answer were cut off there: read off one run, without "
+        "generating again. With a price λ per token, the best budget n* maximises Pr(correct | n) − λ n; it moves "
+        "where the price passes a slope of the curve's concave envelope.",
+    )
+    curves: dict[str, dict[str, BudgetCurve]] = {}
+    for band in BANDS:
+        for run in comparison.sampled:
+            if comparison.bands[band]:
+                columns = pool_samples(run, comparison.bands[band])
+                curves.setdefault(band, {})[run.name] = budget_curve(columns.problem, columns.correct, columns.tokens)
+    if not curves:
+        section.missing = "This needs samples (samples.jsonl) of problems that all evaluated runs have in common."
+        return section
+    prices = _prices(curves)
+    section.items = [_plot(comparison, curves), _table(curves, prices)]
+    return section
+
+
+def _prices(curves: dict[str, dict[str, BudgetCurve]]) -> list[float]:
+    """A low, a middle and a high price at which something happens, rounded to one digit."""
+    moves = [
+        price for band in curves.values() for curve in band.values() for price, _ in best_budgets(curve) if price > 0
+    ]
+    if not moves:
+        return []
+    picked = np.quantile(moves, [0.1, 0.5, 0.9])
+    return sorted({float(f"{price:.0e}") for price in picked})
+
+
+def _table(curves: dict[str, dict[str, BudgetCurve]], prices: list[float]) -> Table:
+    rows = []
+    for band, by_run in curves.items():
+        for run, curve in by_run.items():
+            moves = best_budgets(curve)
+            rows.append(
+                [
+                    text(band),
+                    text(run),
+                    number(100 * curve.success[-1]),
+                    *(number(best_budget(curve, price), digits=0) for price in prices),
+                    number(100 * _PER * moves[0][0] if moves else float("nan"), digits=2),
+                    number(100 * _PER * moves[-1][0] if moves else float("nan"), digits=3),
+                ]
+            )
+    return Table(
+        key="best_budgets",
+        title="Best budgets",
+        caption=f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in "
+        "percent. Above the highest price no token is worth buying; below the lowest the longest useful budget is "
+        "best. All prices at which n* moves are in tables.json.",
+        header=[
+            "Difficulty",
+            "Run",
+            "Pr (%)",
+            *(f"n* at λ = {100 * _PER * price:g}" for price in prices),
+            "Highest λ",
+            "Lowest λ",
+        ],
+        rows=rows,
+    )
+
+
+def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> Plot:
+    figure, axes = panels(3, len(curves), height=2.5)
+    styles = run_styles(
+        [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
+    )
+    data: dict[str, dict] = {}
+    for column, (band, by_run) in enumerate(curves.items()):
+        success, gain, best = (axes[row * len(curves) + column] for row in range(3))
+        longest = max(curve.budgets[-1] for curve in by_run.values())
+        shortest = min((curve.budgets[1] for curve in by_run.values() if len(curve.budgets) > 1), default=1)
+        grid = np.unique(np.geomspace(max(1, shortest / 2), max(2, longest), 200).astype(int))
+        coarse = np.concatenate([[0], np.unique(np.geomspace(max(1, shortest), max(2, longest), 12).astype(int))])
+        for name, curve in by_run.items():
+            line = {"color": styles[name]["color"], "linestyle": styles[name]["linestyle"], "linewidth": 1.5}
+            success.step(grid, 100 * curve.at(grid), where="post", label=name, **line)
+            slopes = 100 * _PER * curve.marginal_gain(coarse)
+            gain.stairs(slopes, coarse, baseline=None, **line)
+            moves = best_budgets(curve)
+            if moves:
+                prices = [100 * _PER * price for price, _ in moves]
+                budgets = [budget for _, budget in moves]
+                best.step([prices[0] * 3, *prices, prices[-1] / 3], [0, 0, *budgets], where="post", **line)
+            data.setdefault(band, {})[name] = {
+                "budgets": grid.tolist(),
+                "success_percent": (100 * curve.at(grid)).tolist(),
+                "marginal_gain": {"budgets": coarse.tolist(), "points_per_1000_tokens": slopes.tolist()},
+                "best_budgets": [
+                    {"price_points_per_1000_tokens": 100 * _PER * price, "budget": budget} for price, budget in moves
+                ],
+            }
+        success.set_title(f"{band}: {len(comparison.bands[band]):,} problems")
+        success.set_xscale("log")
+        success.set_ylim(bottom=0)
+        success.set_xlabel("budget n (tokens)")
+        gain.set_xscale("symlog", linthresh=max(1, shortest))
+        gain.set_xlabel("budget n (tokens)")
+        best.set_xscale("log")
+        best.set_xlabel("price λ (points per 1,000 tokens)")
+    for row, label in enumerate(("Pr(correct | n) (%)", "gain (points / 1,000 tokens)", "best budget n* (tokens)")):
+        axes[row * len(curves)].set_ylabel(label)
+    legend(figure, axes)
+    return Plot(
+        key="budget_curves",
+        title="Budget curves by difficulty",
+        caption="Top: success within a budget. Middle: marginal gain between neighbouring budgets. Bottom: best "
+        "budget for a price; where a line steps, the price makes a longer budget not worth its tokens.",
+        canvas=figure,
+        data=data,
+    )

@@ -1,0 +1,113 @@
+"""Builds the report of some runs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib import rc_context
+from tqdm import tqdm
+
+from .. import __version__
+from .comparison import Comparison
+from .difficulty import buckets, headline
+from .main_results import main_results
+from .optimality import optimality
+from .reasoning import reasoning
+from .render import write_files, write_numbers, write_page
+from .runs import Run, load_run
+from .style import PLOT_SETTINGS
+from .training import training
+
+Folders = str | os.PathLike | Sequence[str | os.PathLike]
+
+PAGE = "index.html"
+
+
+def build_report(
+    runs: Mapping[str, Folders],
+    reference: str | None,
+    out: str | os.PathLike,
+    *,
+    title: str = "Reasoning length by difficulty",
+    split_by: str = "rung",
+    difficulty_run: str | None = None,
+    tables_json: bool = True,
+) -> Path:
+    """
+    Writes a report on one or more runs: a page that opens from disk, its tables and figures as files, its numbers as
+    JSON.
+
+    Args:
+        runs (`Mapping[str, str | os.PathLike | Sequence[str | os.PathLike]]`):
+            Folder or folders of every run, by the name it goes by. A folder may hold an evaluation (`samples.jsonl`,
+            `summary.json`), a training run (`trainer_state.json`), or both; what is missing is said in the report.
+            Runs called `NAME@BUDGET` are drawn as one curve over their token budgets.
+        reference (`str` or `None`):
+            Name of the run that the others are compared with. `None` takes the first if there are several.
+        out (`str` or `os.PathLike`):
+            Folder to write: `index.html`, `tables/`, `figures/`, `tables.json`.
+        title (`str`, *optional*, defaults to `"Reasoning length by difficulty"`):
+            Heading of the page.
+        split_by (`str`, *optional*, defaults to `"rung"`):
+            Field of the samples that splits a benchmark into one column for each of its values, where they have it.
+        difficulty_run (`str`, *optional*):
+            Name of the run whose success rate says how difficult a problem is. Defaults to all runs together, which
+            favours none.
+        tables_json (`bool`, *optional*, defaults to `True`):
+            Whether to write `tables.json`.
+
+    Returns:
+        `Path`: The page.
+
+    Raises:
+        FileNotFoundError: If a folder does not exist.
+        ValueError: If there is no run, a name is not among the runs, or a folder holds nothing to report.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.report import build_report
+    >>> build_report({"GRPO": "out/grpo", "CODA": ["out/coda", "out/coda-eval"]}, "GRPO", "report")  # doctest: +SKIP
+    PosixPath('report/index.html')
+
+    ```
+    """
+    if not runs:
+        raise ValueError("runs is empty: give at least one run")
+    for argument, name in (("reference", reference), ("difficulty_run", difficulty_run)):
+        if name is not None and name not in runs:
+            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(runs)}")
+    loaded = {
+        name: load_run(name, [folders] if isinstance(folders, str | os.PathLike) else folders, split_by)
+        for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run")
+    }
+    comparison = _compare(loaded, reference, difficulty_run)
+    with rc_context(PLOT_SETTINGS):
+        return _write(comparison, Path(out), title, tables_json)
+
+
+def _write(comparison: Comparison, out: Path, title: str, tables_json: bool) -> Path:
+    parts = (headline, main_results, buckets, optimality, reasoning, training)
+    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
+    reference = comparison.reference.name if comparison.reference else None
+    out.mkdir(parents=True, exist_ok=True)
+    if tables_json:
+        about = {"reference": reference, "missing": {run.name: run.missing for run in comparison.runs}}
+        write_numbers(out / "tables.json", sections, about)
+    write_files(out, sections)
+    write_page(
+        out / PAGE, title=title, runs=comparison.runs, reference=reference, sections=sections, version=__version__
+    )
+    return out / PAGE
+
+
+def _compare(runs: dict[str, Run], reference: str | None, difficulty_run: str | None) -> Comparison:
+    if reference is None and len(runs) > 1:
+        reference = next(iter(runs))
+    if difficulty_run is not None and not runs[difficulty_run].samples:
+        raise ValueError(f"difficulty_run={difficulty_run!r} has no samples to take a success rate from")
+    return Comparison(
+        list(runs.values()),
+        runs[reference] if reference is not None and len(runs) > 1 else None,
+        runs[difficulty_run] if difficulty_run is not None else None,
+    )

@@ -1,0 +1,169 @@
+"""Writes a report: one self-contained page, tables as Markdown and LaTeX, figures as PNG and SVG, numbers as JSON."""
+
+import base64
+import io
+import json
+import re
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+
+from .elements import Cell, Plot, Section, Table
+
+_TONE_MARKS = {"noise": "≈ "}
+
+
+def write_page(path: Path, **content: Any) -> None:
+    """
+    Writes the HTML page. Figures are embedded as SVG images, so it needs no other file and no network.
+
+    Args:
+        path (`Path`):
+            Where to.
+        **content:
+            What the template shows.
+    """
+    environment = Environment(
+        loader=PackageLoader("coda_trl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["svg"] = _svg_address
+    environment.tests["plot"] = lambda item: isinstance(item, Plot)
+    path.write_text(environment.get_template("report.html.j2").render(**content), encoding="utf-8")
+
+
+def _svg_address(plot: Plot) -> str:
+    buffer = io.BytesIO()
+    plot.canvas.savefig(buffer, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def write_files(folder: Path, sections: Sequence[Section]) -> None:
+    """
+    Writes every table to `tables/` (`.md`, `.tex`) and every figure to `figures/` (`.svg`, `.png`).
+
+    Args:
+        folder (`Path`):
+            Folder of the report.
+        sections (`Sequence[Section]`):
+            Its parts.
+    """
+    for name in ("tables", "figures"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for item in (item for section in sections for item in section.items):
+        if isinstance(item, Table):
+            (folder / "tables" / f"{item.key}.md").write_text(markdown(item), encoding="utf-8")
+            (folder / "tables" / f"{item.key}.tex").write_text(latex(item), encoding="utf-8")
+        else:
+            for kind, arguments in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
+                item.canvas.savefig(folder / "figures" / f"{item.key}.{kind}", **arguments)
+
+
+def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]) -> None:
+    """
+    Writes every number of the report.
+
+    Args:
+        path (`Path`):
+            Where to.
+        sections (`Sequence[Section]`):
+            Parts of the report. Table cells become `text`, `value`, `low` and `high`; figures the data behind them.
+        about (`dict[str, Any]`):
+            Runs, reference and what is missing.
+    """
+    items = [item for section in sections for item in section.items]
+    tables = {
+        table.key: {
+            "title": table.title,
+            "columns": list(table.header),
+            "rows": [
+                [{"text": cell.text, "value": cell.value, "low": cell.low, "high": cell.high} for cell in row]
+                for row in table.rows
+            ],
+        }
+        for table in items
+        if isinstance(table, Table)
+    }
+    figures = {plot.key: {"title": plot.title, "data": plot.data} for plot in items if isinstance(plot, Plot)}
+    content = _finite({**about, "tables": tables, "figures": figures})
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    """The same with `None` for numbers that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def markdown(table: Table) -> str:
+    """A table in GitHub's Markdown, intervals in brackets."""
+    lines = [
+        f"**{table.title}**",
+        "",
+        "| " + " | ".join(_escape_pipe(name) for name in table.header) + " |",
+        "|" + " --- |" * len(table.header),
+        *("| " + " | ".join(_escape_pipe(_plain(cell)) for cell in row) + " |" for row in table.rows),
+        "",
+        table.caption,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(cell: Cell) -> str:
+    interval = f" [{cell.interval}]" if cell.interval else ""
+    return f"{_TONE_MARKS.get(cell.tone, '')}{cell.text}{interval}"
+
+
+def _escape_pipe(content: str) -> str:
+    return content.replace("|", r"\|")
+
+
+def latex(table: Table) -> str:
+    r"""A table in LaTeX, for the package `booktabs`; intervals in `\scriptsize`."""
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        rf"\caption{{{_escape_latex(table.caption)}}}",
+        rf"\label{{tab:{table.key}}}",
+        r"\centering",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
+        r"\toprule",
+        " & ".join(map(_escape_latex, table.header)) + r" \\",
+        r"\midrule",
+    ]
+    for position, row in enumerate(table.rows):
+        if position in table.differences and position - 1 not in table.differences:
+            lines.append(r"\midrule")
+        lines.append(" & ".join(map(_latex_cell, row)) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+
+
+def _latex_cell(cell: Cell) -> str:
+    interval = rf" {{\scriptsize [{_escape_latex(cell.interval)}]}}" if cell.interval else ""
+    return f"{_escape_latex(_TONE_MARKS.get(cell.tone, '') + cell.text)}{interval}"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "−": "$-$",
+    "–": "--",
+    "≈": r"$\approx$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "Δ": r"$\Delta$",
+    "λ": r"$\lambda$",
+    "·": r"$\cdot$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    **{character: rf"\{character}" for character in "%&#_${}"},
+}
+
+
+def _escape_latex(content: str) -> str:
+    return re.sub("|".join(map(re.escape, _LATEX)), lambda match: _LATEX[match[0]], content)

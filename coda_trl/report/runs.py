@@ -1,0 +1,265 @@
+"""Reads what the folders of a run hold: samples, summaries, training logs, in any combination."""
+
+import json
+import os
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..analysis.dynamics import find_trainer_state, read_log_history
+from ..analysis.overthinking import Restatements, count_verifications
+from ..analysis.reflection import is_reflective
+from ..evaluation.bootstrap import Estimate
+from ..evaluation.metrics import Outcomes, outcomes_from_columns
+from ..evaluation.samples import SAMPLES_FILE, read_samples
+
+SUMMARY_FILE = "summary.json"
+
+# The paper's order; other benchmarks follow by name.
+_ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsenseqa", "gpqa")
+
+
+@dataclass(frozen=True)
+class SampleColumns:
+    """
+    Samples of one benchmark, for `N` samples of `P` problems; of the text only what is counted in it is kept.
+
+    Args:
+        problems (`list[str]` of length `P`):
+            Problem ids.
+        problem (`np.ndarray` of shape `(N,)`):
+            Index of the problem of every sample.
+        correct (`np.ndarray` of shape `(N,)`):
+            1, 0, or NaN without a verdict.
+        tokens (`np.ndarray` of shape `(N,)`):
+            Generated tokens.
+        truncated (`np.ndarray` of shape `(N,)`):
+            Whether the sample ended at the token limit.
+        reflective (`np.ndarray` of shape `(N,)`):
+            Whether it holds a reflective term.
+        verifications (`np.ndarray` of shape `(N,)`):
+            Number of checks it announces.
+        restatements (`np.ndarray` of shape `(N,)`):
+            Number of passages that repeat the problem; NaN where the problem's text is not in the file.
+    """
+
+    problems: list[str]
+    problem: np.ndarray
+    correct: np.ndarray
+    tokens: np.ndarray
+    truncated: np.ndarray
+    reflective: np.ndarray
+    verifications: np.ndarray
+    restatements: np.ndarray
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """The samples summed up by problem."""
+        return outcomes_from_columns(self.problems, self.problem, self.correct, self.tokens, self.truncated)
+
+
+@dataclass
+class Run:
+    """
+    One run, as far as its folders tell.
+
+    Args:
+        name (`str`):
+            Label in tables and plots.
+        samples (`dict[str, SampleColumns]`, *optional*, defaults to `{}`):
+            Samples by benchmark.
+        summaries (`dict[str, dict[str, Estimate]]`, *optional*, defaults to `{}`):
+            Accuracy and tokens by benchmark where only a summary is at hand.
+        log_history (`list[dict[str, Any]]`, *optional*, defaults to `[]`):
+            Training log.
+        facts (`dict[str, str]`, *optional*, defaults to `{}`):
+            How the numbers came about: engine, versions, settings.
+        missing (`list[str]`, *optional*, defaults to `[]`):
+            Sentences about what the folders lack.
+    """
+
+    name: str
+    samples: dict[str, SampleColumns] = field(default_factory=dict)
+    summaries: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    log_history: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+    @cached_property
+    def outcomes(self) -> dict[str, Outcomes]:
+        """Samples summed up by problem, by benchmark."""
+        return {benchmark: columns.outcomes for benchmark, columns in self.samples.items()}
+
+    @property
+    def budget(self) -> int | None:
+        """Token budget that the run was asked for, if its name says one: 512 in `L1@512`."""
+        match = re.fullmatch(r".+@(\d+)", self.name)
+        return int(match[1]) if match else None
+
+
+def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung") -> Run:
+    """
+    Loads a run.
+
+    Args:
+        name (`str`):
+            Label in tables and plots.
+        folders (`Sequence[str | os.PathLike]`):
+            Its folders. Each may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
+            checkpoint.
+        split_by (`str`, *optional*, defaults to `"rung"`):
+            Field of the samples that splits a benchmark into one for each of its values.
+
+    Returns:
+        `Run`: What was found, with a list of what was not.
+
+    Raises:
+        FileNotFoundError: If a folder does not exist.
+        ValueError: If a folder holds none of the files, or two hold the same benchmark.
+    """
+    run = Run(name)
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise FileNotFoundError(f"run {name!r}: there is no folder {folder}")
+        _load_folder(run, folder, split_by)
+    _note_missing(run)
+    run.samples = dict(sorted(run.samples.items(), key=lambda item: _benchmark_order(item[0])))
+    return run
+
+
+def _load_folder(run: Run, folder: Path, split_by: str) -> None:
+    samples, summary, state = folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder)
+    if not (samples.exists() or summary.exists() or state):
+        raise ValueError(
+            f"run {run.name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
+            "trainer_state.json (a training run)"
+        )
+    if samples.exists():
+        loaded = load_samples(samples, split_by)
+        twice = loaded.keys() & run.samples.keys()
+        if twice:
+            raise ValueError(f"run {run.name!r}: two of its folders hold samples of {', '.join(sorted(twice))}")
+        run.samples |= loaded
+    if summary.exists():
+        content = json.loads(summary.read_text(encoding="utf-8"))
+        run.facts |= _facts(content)
+        if not samples.exists():
+            run.summaries |= {name: _estimates(values) for name, values in content["benchmarks"].items()}
+        elif not content.get("complete", True):
+            run.missing.append(f"the evaluation in {folder.name} is unfinished: its numbers are preliminary")
+    if state:
+        run.log_history += read_log_history(state)
+        steps = max((entry["step"] for entry in run.log_history), default=0)
+        run.facts["training"] = f"{steps} steps"
+
+
+def _estimates(values: Mapping[str, Any]) -> dict[str, Estimate]:
+    return {
+        name: Estimate(**values[name]) if isinstance(values[name], dict) else Estimate(values[name])
+        for name in ("accuracy", "tokens")
+    }
+
+
+def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
+    facts = {name: str(summary[name]) for name in ("model", "engine", "hardware") if name in summary}
+    settings = summary.get("settings", {})
+    names = {"temperature": "temperature", "top_p": "top-p", "max_tokens": "at most", "seed": "seed"}
+    texts = [f"{label} {settings[name]}" for name, label in names.items() if name in settings]
+    if "n" in summary:
+        facts["sampling"] = ", ".join([f"{summary['n']} a problem", *texts])
+    if "versions" in summary:
+        facts["versions"] = ", ".join(f"{name} {number}" for name, number in summary["versions"].items())
+    if summary.get("tokens_per_second"):
+        facts["speed"] = f"{summary['wall_seconds']:,.0f} s, {summary['tokens_per_second']:,.0f} tokens/s"
+    return facts
+
+
+def _note_missing(run: Run) -> None:
+    if not run.samples and not run.summaries:
+        run.missing.append("no evaluation: no accuracy, no tokens")
+    elif not run.samples:
+        run.missing.append("a summary without samples: no intervals, nothing by difficulty, nothing about the texts")
+    for benchmark, columns in run.samples.items():
+        per_problem = columns.outcomes.samples
+        if per_problem.min() < per_problem.max():
+            run.missing.append(
+                f"{benchmark}: between {per_problem.min():g} and {per_problem.max():g} samples a problem"
+            )
+        unscorable = int(np.isnan(columns.correct).sum())
+        if unscorable:
+            run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, left out of accuracies")
+        if np.isnan(columns.restatements).all():
+            run.missing.append(f"{benchmark}: samples without `prompt`, so restatements cannot be counted")
+    if not run.log_history:
+        run.missing.append("no training log: no training curves")
+
+
+def _benchmark_order(name: str) -> tuple:
+    known = _ORDER.index(name) if name in _ORDER else len(_ORDER)
+    return known, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+@lru_cache(maxsize=512)
+def _restatements(problem: str) -> Restatements:
+    return Restatements(problem)
+
+
+def _problem_text(prompt: str | list[dict[str, str]]) -> str:
+    return prompt if isinstance(prompt, str) else prompt[-1]["content"]
+
+
+def load_samples(path: str | os.PathLike, split_by: str = "rung") -> dict[str, SampleColumns]:
+    """
+    Reads a sample file in one pass, keeping numbers and dropping texts.
+
+    Args:
+        path (`str` or `os.PathLike`):
+            Sample file.
+        split_by (`str`, *optional*, defaults to `"rung"`):
+            Field whose values split a benchmark: samples of `ladder` with `rung` 3 become benchmark `ladder rung 3`.
+
+    Returns:
+        `dict[str, SampleColumns]`: Samples by benchmark.
+
+    Raises:
+        ValueError: If a line is not a sample, or one sample is there twice.
+    """
+    index: dict[str, dict[str, int]] = {}
+    numbers: dict[str, array] = {}
+    seen: dict[str, set[tuple[int, int]]] = {}
+    for sample in read_samples(path):
+        benchmark = sample["benchmark"]
+        if split_by in sample:
+            benchmark = f"{benchmark} {split_by} {sample[split_by]}"
+        ids = index.setdefault(benchmark, {})
+        problem = ids.setdefault(sample["problem_id"], len(ids))
+        known = seen.setdefault(benchmark, set())
+        if (problem, sample["sample"]) in known:
+            raise ValueError(
+                f"{path}: sample {sample['sample']} of problem {sample['problem_id']!r} in {benchmark!r} is there "
+                "twice"
+            )
+        known.add((problem, sample["sample"]))
+        completion = sample["completion"]
+        numbers.setdefault(benchmark, array("d")).extend(
+            (
+                problem,
+                np.nan if sample["correct"] is None else sample["correct"],
+                sample["tokens"],
+                sample["finish_reason"] == "length",
+                is_reflective(completion),
+                count_verifications(completion),
+                _restatements(_problem_text(sample["prompt"]))(completion) if "prompt" in sample else np.nan,
+            )
+        )
+    columns = {}
+    for benchmark, ids in index.items():
+        problem, *rest = np.frombuffer(numbers[benchmark]).reshape(-1, 7).T
+        columns[benchmark] = SampleColumns(list(ids), problem.astype(int), *rest)
+    return columns

@@ -1,0 +1,162 @@
+"""Training curves: gates, reward, easy penalty, length, and evaluation during training (Fig. 2 and 4)."""
+
+import numpy as np
+
+from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_keys
+from .comparison import Comparison
+from .elements import MISSING, Cell, Plot, Section, Table, number, text
+from .runs import Run
+from .style import legend, panels, run_styles
+
+_GATES = {"coda/mean_w_easy": "easy gate w_easy", "coda/mean_w_hard": "hard gate w_hard"}
+_SHAPING = {
+    "coda/global_easy_penalty_mean": "easy penalty",
+    "coda/global_hard_reward_mean": "hard bonus",
+}
+_REGIMES = {
+    "coda/easy/mean_length": "length, easy prompts (tokens)",
+    "coda/hard/mean_length": "length, hard prompts (tokens)",
+    "coda/easy/share": "share of easy prompts",
+    "coda/hard/share": "share of hard prompts",
+}
+_LENGTH = {"completions/mean_length": "completion length (tokens)"}
+
+
+def training(comparison: Comparison) -> Section:
+    """
+    Training curves of the runs that have a log.
+
+    Args:
+        comparison (`Comparison`):
+            The runs.
+    """
+    section = Section(
+        "training",
+        "Training dynamics",
+        "Means over a batch at every logged step; thick lines are moving averages. Rewards are unshaped.",
+    )
+    logged = [run for run in comparison.runs if run.log_history]
+    if not logged:
+        section.missing = "No run has a training log (trainer_state.json)."
+        return section
+    styles = run_styles(
+        [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
+    )
+    figures = [
+        _plot(
+            "gates",
+            "Gate dynamics",
+            "Mean gates: how much of a batch counts as easy, and how much as hard, to the policy at that step.",
+            {title: _curves(logged, key) for key, title in _GATES.items()},
+            styles,
+        ),
+        _plot(
+            "dynamics",
+            "Reward, shaping and length",
+            "Easy penalty and hard bonus are averaged over all rollouts.",
+            {"base reward": {run.name: _base_reward(run) for run in logged}}
+            | {title: _curves(logged, key) for key, title in (_SHAPING | _LENGTH).items()},
+            styles,
+        ),
+        _plot(
+            "regimes",
+            "Length by difficulty",
+            "Prompts that were easy or hard to the policy at that step, by the success rate of their group.",
+            {title: _curves(logged, key) for key, title in _REGIMES.items()},
+            styles,
+        ),
+        _plot(
+            "evaluation",
+            "Evaluation during training",
+            "Unshaped reward and completion length on held-out problems.",
+            _evaluation_curves(logged),
+            styles,
+        ),
+    ]
+    section.items = [figure for figure in figures if figure is not None]
+    section.items.append(_table(logged))
+    without = [run.name for run in logged if curve(run.log_history, "coda/mean_w_easy") is None]
+    if without:
+        section.text += f" No gates were logged by {', '.join(without)}."
+    return section
+
+
+def _curves(runs: list[Run], key: str) -> dict[str, Curve | None]:
+    return {run.name: curve(run.log_history, key) for run in runs}
+
+
+def _base_reward(run: Run) -> Curve | None:
+    key = base_reward_key(run.log_history)
+    return None if key is None else curve(run.log_history, key)
+
+
+def _evaluation_curves(runs: list[Run]) -> dict[str, dict[str, Curve | None]]:
+    found: dict[str, dict[str, Curve | None]] = {}
+    titles = {"reward": "reward", "length": "completion length (tokens)"}
+    for run in runs:
+        for name, keys in evaluation_keys(run.log_history).items():
+            for quantity, key in keys.items():
+                title = f"{name}: {titles[quantity]}" if name else titles[quantity]
+                found.setdefault(title, {})[run.name] = curve(run.log_history, key)
+    return found
+
+
+def _plot(
+    key: str, title: str, caption: str, curves: dict[str, dict[str, Curve | None]], styles: dict[str, dict]
+) -> Plot | None:
+    present = {
+        panel: {name: line for name, line in lines.items() if line is not None} for panel, lines in curves.items()
+    }
+    present = {panel: lines for panel, lines in present.items() if lines}
+    if not present:
+        return None
+    columns = 2 if len(present) in (2, 4) else min(3, len(present))
+    figure, axes = panels(-(-len(present) // columns), columns, height=2.7)
+    for axis, (panel, lines) in zip(axes, present.items(), strict=False):
+        axis.set_title(panel)
+        axis.set_xlabel("step")
+        for name, line in lines.items():
+            _draw(axis, line, styles[name], name)
+        axis.margins(x=0.02)
+    for axis in axes[len(present) :]:
+        axis.set_visible(False)
+    legend(figure, axes)
+    data = {
+        panel: {name: {"steps": line.steps.tolist(), "values": line.values.tolist()} for name, line in lines.items()}
+        for panel, lines in present.items()
+    }
+    return Plot(key, title, caption, figure, data)
+
+
+def _draw(axis, line: Curve, style: dict, name: str) -> None:
+    pen = {"color": style["color"], "linestyle": style["linestyle"]}
+    if len(line.steps) < 30:
+        axis.plot(line.steps, line.values, label=name, marker=style["marker"], markersize=4, linewidth=1.2, **pen)
+        return
+    axis.plot(line.steps, line.values, color=style["color"], linewidth=0.6, alpha=0.3)
+    smooth = line.smoothed(max(3, len(line.steps) // 20))
+    axis.plot(smooth.steps, smooth.values, label=name, linewidth=1.8, **pen)
+
+
+def _table(runs: list[Run]) -> Table:
+    quantities = _GATES | _LENGTH
+    rows = []
+    for run in runs:
+        rewards = _ends(_base_reward(run), 3)
+        rest = [cell for key in quantities for cell in _ends(curve(run.log_history, key), 0 if key in _LENGTH else 3)]
+        rows.append([text(run.name), *rewards, *rest])
+    names = ["Base reward", "w_easy", "w_hard", "Length"]
+    return Table(
+        key="training",
+        title="Start and end of training",
+        caption="Means over the first and the last tenth of the logged steps.",
+        header=["Run", *(f"{name}, {end}" for name in names for end in ("start", "end"))],
+        rows=rows,
+    )
+
+
+def _ends(line: Curve | None, digits: int) -> list[Cell]:
+    if line is None:
+        return [Cell(MISSING), Cell(MISSING)]
+    tenth = max(1, len(line.values) // 10)
+    return [number(float(np.mean(part)), digits=digits) for part in (line.values[:tenth], line.values[-tenth:])]
