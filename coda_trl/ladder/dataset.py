@@ -1,0 +1,66 @@
+import random
+
+from datasets import Dataset
+
+from .problems import Problem, grade, sample_problem
+
+# Mostly easy, as training data is for a model that is any good; every rung occurs.
+TRAINING_SHARES = {1: 0.30, 2: 0.25, 3: 0.15, 4: 0.10, 5: 0.10, 6: 0.10}
+
+
+def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float] | None = None) -> Dataset:
+    """
+    Draws a training set.
+
+    Args:
+        num_problems (`int`):
+            Number of rows.
+        seed (`int`, *optional*, defaults to `0`):
+            Seed of the problems.
+        rung_shares (`dict[int, float]`, *optional*):
+            Share of each rung. Defaults to `TRAINING_SHARES`.
+
+    Returns:
+        `datasets.Dataset`: Columns `prompt` (conversational), `solution` (the sum, in digits), `source` (`"ladder"`)
+        and `rung`.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.ladder import make_dataset
+
+    >>> make_dataset(1, seed=3)[0]
+    {'prompt': [{'content': '9 +9 =', 'role': 'user'}], 'solution': '18', 'source': 'ladder', 'rung': 1}
+
+    ```
+    """
+    shares = rung_shares or TRAINING_SHARES
+    rng = random.Random(f"ladder-{seed}")
+    rungs = rng.choices(list(shares), list(shares.values()), k=num_problems)
+    return Dataset.from_list([as_row(sample_problem(rung, rng)) for rung in rungs])
+
+
+def as_row(problem: Problem) -> dict:
+    """A problem as a dataset row."""
+    return {
+        "prompt": [{"role": "user", "content": problem.question}],
+        "solution": problem.answer,
+        "source": "ladder",
+        "rung": problem.rung,
+    }
+
+
+def ladder_reward(completions: list[list[dict[str, str]]], solution: list[str], **kwargs) -> list[float]:
+    """
+    Reward function: 1 where a completion ends in the right sum, else 0.
+
+    Args:
+        completions (`list[list[dict[str, str]]]`):
+            Conversational completions, one message each.
+        solution (`list[str]`):
+            The sums, in digits.
+    """
+    return [
+        float(grade(completion[0]["content"], answer))
+        for completion, answer in zip(completions, solution, strict=True)
+    ]

@@ -1,0 +1,168 @@
+"""Makes the checkpoint that the project ships: a small Qwen3, trained from scratch on demonstrations in four styles.
+
+python -m coda_trl.ladder.pretrain --out DIR [--steps N] [--seed S]
+"""
+
+import argparse
+import math
+import random
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import torch
+from tqdm.auto import tqdm
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from .problems import sample_problem
+from .styles import STYLE_SHARES, demonstrate
+from .tokenizer import build_tokenizer
+
+# Share of each rung in the demonstrations.
+RUNG_SHARES = {1: 0.10, 2: 0.10, 3: 0.15, 4: 0.20, 5: 0.20, 6: 0.25}
+# A direct answer is one token among the many of longer styles; without a weight it would hardly be learned.
+DIRECT_ANSWER_WEIGHT = 5
+# Tokens of the longest demonstration, with its prompt.
+MAX_LENGTH = 48
+
+
+def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A freshly initialised ladder model of about a million parameters."""
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=32,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="float32",
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def _demonstrations(count: int, seed: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """`count` demonstrations: token ids, and the weight of each token in the loss; padded on the right."""
+    rng = random.Random(seed)
+    tokenizer = build_tokenizer()
+    ids_of = tokenizer.get_vocab()
+    input_ids = torch.full((count, MAX_LENGTH), tokenizer.pad_token_id, dtype=torch.int16)
+    weights = torch.zeros((count, MAX_LENGTH), dtype=torch.uint8)
+    for i, rung in enumerate(rng.choices(list(RUNG_SHARES), list(RUNG_SHARES.values()), k=count)):
+        problem = sample_problem(rung, rng)
+        style = rng.choices(list(STYLE_SHARES[rung]), list(STYLE_SHARES[rung].values()))[0]
+        prompt = problem.question.split()
+        words, learned = zip(*demonstrate(problem, style, rng), strict=True)
+        weight = [0] * len(prompt) + [int(learn) for learn in learned] + [1]
+        if style == "direct":
+            weight[-2] = DIRECT_ANSWER_WEIGHT
+        input_ids[i, : len(weight)] = torch.tensor([ids_of[word] for word in (*prompt, *words, tokenizer.eos_token)])
+        weights[i, : len(weight)] = torch.tensor(weight)
+    return input_ids, weights
+
+
+def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Writes demonstrations on all cores. The result depends on `count` and `seed` alone.
+
+    Returns:
+        `tuple[torch.Tensor, torch.Tensor]`: Token ids (int16) and loss weights (uint8), shape `(count, MAX_LENGTH)`.
+    """
+    chunk = 20_000
+    counts = [min(chunk, count - start) for start in range(0, count, chunk)]
+    seeds = [f"demonstrations-{seed}-{i}" for i in range(len(counts))]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        # Copied on arrival: tensors from another process are shared memory with an open file each.
+        parts = [
+            (input_ids.clone(), weights.clone())
+            for input_ids, weights in tqdm(
+                pool.map(_demonstrations, counts, seeds), total=len(counts), desc="demonstrations", unit="chunk"
+            )
+        ]
+    return torch.cat([input_ids for input_ids, _ in parts]), torch.cat([weights for _, weights in parts])
+
+
+def pretrain(
+    out: str,
+    steps: int = 6_000,
+    batch_size: int = 1024,
+    demonstrations: int = 2_000_000,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
+    device: str = "cuda" if torch.cuda.is_available() else "cpu",
+) -> None:
+    """
+    Trains the ladder model and saves it with its tokenizer, in bfloat16.
+
+    Args:
+        out (`str`):
+            Folder to write to.
+        steps (`int`, *optional*, defaults to `6000`):
+            Optimizer steps.
+        batch_size (`int`, *optional*, defaults to `1024`):
+            Demonstrations per step.
+        demonstrations (`int`, *optional*, defaults to `2000000`):
+            Size of the set that the batches are drawn from.
+        learning_rate (`float`, *optional*, defaults to `2e-3`):
+            Peak rate of AdamW; 200 steps of warm-up, then a cosine to zero.
+        seed (`int`, *optional*, defaults to `0`):
+            Seed of the weights, the demonstrations and their order.
+        device (`str`, *optional*):
+            Where to train. Defaults to a GPU if there is one.
+    """
+    start = time.perf_counter()
+    torch.manual_seed(seed)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(step / 200, 0.5 * (1 + math.cos(math.pi * step / steps)))
+    )
+    input_ids, weights = (tensor.to(device) for tensor in make_demonstrations(demonstrations, seed))
+
+    for step in (progress := tqdm(range(steps), unit="step", mininterval=2)):
+        rows = torch.randint(demonstrations, (batch_size,)).to(device)
+        batch, weight = input_ids[rows].long(), weights[rows].float()
+        width = int((batch != tokenizer.pad_token_id).any(dim=0).sum())
+        batch, weight = batch[:, :width], weight[:, :width]
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=device != "cpu"):
+            logits = model(input_ids=batch[:, :-1]).logits
+        losses = torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), batch[:, 1:].flatten(), reduction="none"
+        )
+        # Divided by a constant: a mean over tokens would weigh a style by the lengths it happens to be batched with.
+        loss = (losses * weight[:, 1:].flatten()).sum() / (16 * batch_size)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        if step % 100 == 0:
+            progress.set_postfix(loss=f"{loss.item():.4f}")
+
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, do_sample=True
+    )
+    model.to(torch.bfloat16).save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    print(f"{steps} steps in {time.perf_counter() - start:.0f} s on {device}; saved to {out}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.pretrain", description=__doc__.split("\n")[0])
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--steps", type=int, default=6_000)
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--demonstrations", type=int, default=2_000_000)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    pretrain(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
