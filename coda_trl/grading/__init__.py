@@ -7,7 +7,6 @@ The rules are in `docs/grading.md`. Importing this package is cheap: computer al
 from .extract import final_answer
 from .pool import Grade, GradingPool, default_pool
 
-
 __all__ = ["Grade", "GradingPool", "default_pool", "final_answer", "grade"]
 
 

@@ -15,7 +15,6 @@ from math_verify import LatexExtractionConfig, parse, verify
 
 from .normalize import WORDS
 
-
 # math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
 _EXTRACTION = [
     LatexExtractionConfig(
@@ -86,7 +85,9 @@ def _fraction(decimal: re.Match) -> str:
 
 def _mixed_number(match: re.Match) -> str:
     whole, top, bottom = match.groups()
-    return rf"(\frac{{{int(whole) * int(bottom) + int(top)}}}{{{bottom}}})" if int(top) < int(bottom) else match.group()
+    return (
+        rf"(\frac{{{int(whole) * int(bottom) + int(top)}}}{{{bottom}}})" if int(top) < int(bottom) else match.group()
+    )
 
 
 def _has_both_cases(text: str) -> bool:

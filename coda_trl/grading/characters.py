@@ -3,7 +3,6 @@
 import re
 import unicodedata
 
-
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\ufe0f"))
 
 _COMMANDS = {

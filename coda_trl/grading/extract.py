@@ -2,13 +2,12 @@ r"""Find the final answer of a completion: the last complete `\boxed{}` after th
 
 import re
 
-
 REASONING_START = "<think>"
 REASONING_END = "</think>"
 # A box that encloses the last one starts at most this many characters before it (a longer answer is refused anyway).
 ENCLOSING_WINDOW = 4096
 
-_TOKEN = re.compile(r"\\+(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_TOKEN = re.compile(r"\\\\?(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 # `\boxed 27`: TeX would box the `2` only, but the writer meant 27. Something must follow, or the text may be cut there.
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*)(?=[^\d.,/])")
 
@@ -22,13 +21,12 @@ def after_reasoning(completion: str) -> str:
             Text of the model, with or without its reasoning.
 
     Returns:
-        `str`: what follows the last `</think>`; the whole text if there is no think tag (reasoning models whose prompt
-        ends in `<think>`, and models without reasoning); nothing if `<think>` was opened and never closed.
+        `str`: what follows the last `</think>` (the whole text if there is none), up to a `<think>` that is never closed.
     """
     end = completion.rfind(REASONING_END)
     tail = completion[end + len(REASONING_END) :] if end >= 0 else completion
     reopened = tail.find(REASONING_START)
-    return tail if reopened < 0 else tail[:reopened] if end >= 0 else ""
+    return tail if reopened < 0 else tail[:reopened]
 
 
 def final_answer(completion: str) -> str | None:

@@ -9,7 +9,6 @@ import re
 
 from .literals import MAX_DIGITS
 
-
 MAX_LENGTH = 2000
 MAX_DEPTH = 24
 MAX_EXPONENT = 20_000
@@ -19,7 +18,7 @@ MAX_COMMANDS = 400
 
 _EXPONENT = re.compile(r"\^\s*(?:\{?\s*[+-]?\s*(\d+))")
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
-_FACTORIAL = re.compile(r"(\d+|[)}\]!])\s*!")
+_FACTORIAL = re.compile(r"((?<!\d)\d+|[)}\]!])\s*!")
 _BINOMIAL = re.compile(r"\\binom\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _ITERATED = re.compile(r"\\(?:int|iint|iiint|oint|sum|prod|lim)(?![A-Za-z])")
 _LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]")
@@ -76,7 +75,9 @@ def _heavy_power(text: str, gold: str) -> str | None:
         return "exponent"
     if _LETTER.search(text) and max(exponents, default=0) > MAX_SYMBOLIC_EXPONENT:
         known = set(_EXPONENT.findall(gold))
-        if any(int(exponent) > MAX_SYMBOLIC_EXPONENT and exponent not in known for exponent in _EXPONENT.findall(text)):
+        if any(
+            int(exponent) > MAX_SYMBOLIC_EXPONENT and exponent not in known for exponent in _EXPONENT.findall(text)
+        ):
             return "exponent"
     return "tower" if _tower(text) else None
 
@@ -90,7 +91,9 @@ def _tower(text: str) -> bool:
             end += 1
         exponent = text[start : end - 1]
         powers = exponent.count("^")
-        if powers > 1 or (powers == 1 and not re.fullmatch(r"[^\d^]*[23]?[^\d^]*\^\s*\{?\s*[23]\s*\}?[^\d^]*", exponent)):
+        if powers > 1 or (
+            powers == 1 and not re.fullmatch(r"[^\d^]*[23]?[^\d^]*\^\s*\{?\s*[23]\s*\}?[^\d^]*", exponent)
+        ):
             return True
     return False
 
@@ -102,7 +105,9 @@ def _heavy_combinatorics(text: str) -> str | None:
         if not argument.isdigit() and ("^" in text or re.search(rf"\d{{{len(str(MAX_FACTORIAL))},}}", text)):
             return "factorial"
     for top, bottom in _BINOMIAL.findall(text):
-        if "^" in top + bottom or any(int(number[:9]) > 5 * MAX_FACTORIAL for number in re.findall(r"\d+", top + bottom)):
+        if "^" in top + bottom or any(
+            int(number[:9]) > 5 * MAX_FACTORIAL for number in re.findall(r"\d+", top + bottom)
+        ):
             return "binomial"
     return None
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from .normalize import WORDS, normalize
 from .units import Quantity
 
-
 MAX_DIGITS = 1000
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
@@ -20,7 +19,9 @@ _REPEATING = re.compile(r"^([+-]?)(\d*)\.(\d*)\\overline\s*\{(\d+)\}$")
 _POWER_OF_TEN = re.compile(
     rf"^([+-]?)\s*({_DECIMAL})\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
 )
-_BASED = re.compile(r"^\(?\s*⟦?([0-9A-Z]+)⟧?\s*\)?\s*_\s*(?:\{\s*(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\}|(\d))$")
+_BASED = re.compile(
+    r"^\(?\s*⟦?([0-9A-Z]+)⟧?\s*\)?\s*_\s*(?:\{\s*(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\}|(\d))$"
+)
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
     "twelve": 12, "sixteen": 16,
@@ -172,7 +173,11 @@ def is_words(gold: str) -> bool:
     if words_key(gold) is None:
         return False
     bare = WORDS.sub("", gold)
-    return not re.search(r"\d", bare) if bare != gold else re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None
+    return (
+        not re.search(r"\d", bare)
+        if bare != gold
+        else re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None
+    )
 
 
 def letters(text: str) -> frozenset[str] | None:

@@ -10,14 +10,28 @@ from functools import lru_cache
 
 from .characters import to_latex
 
-
 WORD_START, WORD_END = "⟦", "⟧"
 WORDS = re.compile("⟦([^⟦⟧]*)⟧")
 
 _TEXT_COMMANDS = "textnormal|textbf|textit|textrm|textsf|texttt|textup|text|mbox|hbox|emph|underline|operatorname"
 _STYLE_COMMANDS = "mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm"
 _TEXT = re.compile(rf"\\({_TEXT_COMMANDS}|{_STYLE_COMMANDS})\s*\{{([^{{}}]*)\}}")
-_FUNCTIONS = {"sin", "cos", "tan", "cot", "csc", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "log", "ln", "exp"}
+_FUNCTIONS = {
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "csc",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "log",
+    "ln",
+    "exp",
+}
 _OPERATORS = _FUNCTIONS | {"sec", "gcd", "lcm", "max", "min", "det"}  # in `\\mathrm{}` these may be units
 
 _REMOVED = re.compile(
@@ -26,7 +40,10 @@ _REMOVED = re.compile(
     r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\!\s*|(?<!\\)\\[()\[\]]|(?<!\\)\$"
 )
 _ROW_SKIP = re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
-_SPACES = re.compile(r"(?<!\\)\\(?:[,;:> ]|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~")
+_SPACES = re.compile(
+    r"(?<!\\)\\(?:[,;:> ]|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~"
+)
+_RUN_OF_SPACES = re.compile(" {2,}")
 _SYNONYMS = {
     "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "dbinom": r"\binom", "tbinom": r"\binom",
     "leq": r"\le", "leqslant": r"\le", "leqq": r"\le", "geq": r"\ge", "geqslant": r"\ge", "geqq": r"\ge", "ne": r"\neq",
@@ -39,7 +56,9 @@ _SYNONYMS = {
 }  # fmt: skip
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-_CONNECTIVE = re.compile(r",?\s*(?:⟦\s*,?\s*(?:and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|\\lor(?![A-Za-z]))")
+_CONNECTIVE = re.compile(
+    r",?\s*(?:⟦\s*,?\s*(?:and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|\\lor(?![A-Za-z]))"
+)
 _NUMBER_WORDS = {
     word: str(value)
     for value, word in enumerate(
@@ -81,7 +100,13 @@ def normalize(text: str) -> str:
     text = to_latex(text).replace(WORD_START, "?").replace(WORD_END, "?")
     if "\\begin" not in text:
         text = _ESCAPED_COMMAND.sub(r"\\", text)
-    text = _SPACES.sub(" ", _REMOVED.sub("", _ROW_SKIP.sub(r"\\\\", text))).replace("{,}", ",").replace("{:}", ":").replace("\\%", "%").replace("\\&", "&")
+    text = (
+        _RUN_OF_SPACES.sub(" ", _SPACES.sub(" ", _REMOVED.sub("", _ROW_SKIP.sub(r"\\\\", text))))
+        .replace("{,}", ",")
+        .replace("{:}", ":")
+        .replace("\\%", "%")
+        .replace("\\&", "&")
+    )
     text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
     text = _brace_arguments(_mark_words(text))
     text = _CONNECTIVE.sub(", ", text)
@@ -89,7 +114,7 @@ def normalize(text: str) -> str:
     text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _BARE_SQRT.sub(r"\\sqrt{\1}", text))
     text = _EXPONENT.sub(lambda exponent: f"^{{{exponent.group(1) or exponent.group(2)}}}", text)
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
-    text = re.sub(r"\s+", " ", text).strip()
+    text = _RUN_OF_SPACES.sub(" ", text).strip()
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", _strip_punctuation(text))
     return _NUMBER_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
 

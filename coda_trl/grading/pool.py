@@ -15,7 +15,6 @@ from .extract import final_answer
 from .jobs import Job, Result
 from .rules import Case, NeedsAlgebra, NoAlgebra, judge, prepare
 
-
 DEFAULT_TIMEOUT = 2.0
 DEFAULT_MEMORY_MB = 1024
 _START_SECONDS = 120.0  # the server imports math-verify, perhaps from a slow network disk

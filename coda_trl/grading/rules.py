@@ -21,16 +21,13 @@ from .literals import (
     words_key,
 )
 from .normalize import normalize
-from .structure import LABEL, Sequence, sequence, simplify_notation, split_relation, split_top
+from .structure import LABEL, LETTERS, Sequence, as_intervals, sequence, simplify_notation, split_relation, split_top
 from .units import split_unit
-
 
 MAX_ITEMS = 64
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])")
 _SET_OPERATION = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])")
-_LETTERS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]")
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
-_DUMMY_INTERVAL = {"<": (1, "("), "\\le": (1, "["), ">": (-1, "("), "\\ge": (-1, "[")}
 
 
 class Algebra(Protocol):
@@ -185,7 +182,7 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
         return _sequences(gold, answer, gold_items, answer_items, algebra)
     gold_sides, gold_signs = split_relation(gold)
     answer_sides, answer_signs = split_relation(answer)
-    if set(gold_signs) == {"="} and not any(_LETTERS.search(side) for side in gold_sides):
+    if set(gold_signs) == {"="} and not any(LETTERS.search(side) for side in gold_sides):
         return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
     if not gold_signs and set(answer_signs) == {"="}:
         return _consistent(answer_sides, algebra) and equivalent(gold, answer_sides[-1], algebra)
@@ -205,7 +202,7 @@ def _exact(text: str) -> list[str]:
 
 def _consistent(sides: list[str], algebra: Algebra) -> bool:
     """A chain of equalities may not be false: its constant sides all equal the last one."""
-    constants = [side for side in sides[:-1] if not _LETTERS.search(side) and re.search(r"\d", side)]
+    constants = [side for side in sides[:-1] if not LETTERS.search(side) and re.search(r"\d", side)]
     return all(equivalent(side, sides[-1], algebra) for side in constants)
 
 
@@ -214,7 +211,7 @@ def _values(gold: str, answer: str, algebra: Algebra) -> bool:
     gold_items, answer_items = sequence(gold), sequence(answer)
     if gold_items is None and answer_items is None and gold_signs and answer_signs:
         return _relations(gold, answer, algebra)
-    gold_interval, answer_interval = _as_intervals(gold), _as_intervals(answer)
+    gold_interval, answer_interval = as_intervals(gold), as_intervals(answer)
     if (gold_interval, answer_interval) != (gold, answer):
         if gold_signs and not answer_items and not _SET_OPERATION.search(answer):
             return False
@@ -280,43 +277,12 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
         return False
     mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
     flipped = [mirrored.get(sign, sign) for sign in reversed(answer_signs)]
-    if set(_LETTERS.findall(gold)) != set(_LETTERS.findall(answer)):
+    if set(LETTERS.findall(gold)) != set(LETTERS.findall(answer)):
         return False
     for sides, signs in ((answer_sides, answer_signs), (answer_sides[::-1], flipped)):
         if signs == gold_signs and all(equivalent(a, b, algebra) for a, b in zip(gold_sides, sides, strict=True)):
             return True
-    return bool(_LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
-
-
-def _as_intervals(text: str) -> str:
-    r"""Writes `3 < x \le 4`, `x \neq 3` and lists of such inequalities (joined by "or") as intervals and unions."""
-    items = split_top(text, ",")
-    if not all(split_relation(item)[1] for item in items) or "=" in text:
-        return text
-    intervals = [_interval(item) for item in items]
-    return " \\cup ".join(intervals) if all(intervals) else text
-
-
-def _interval(text: str) -> str | None:
-    sides, signs = split_relation(text)
-    middle = [index for index, side in enumerate(sides) if LABEL.match(side)]
-    if len(middle) != 1 or len(sides) > 3 or any(_LETTERS.search(side) for side in sides if not LABEL.match(side)):
-        return None
-    if signs == ["\\neq"]:
-        value = sides[1 - middle[0]]
-        return rf"(-\infty, {value}) \cup ({value}, \infty)"
-    if any(sign not in _DUMMY_INTERVAL for sign in signs):
-        return None
-    directions = {_DUMMY_INTERVAL[sign][0] for sign in signs}
-    if len(directions) > 1 or (len(sides) == 3 and middle != [1]):
-        return None
-    if directions == {-1}:
-        sides, signs = sides[::-1], signs[::-1]
-        middle = [len(sides) - 1 - middle[0]]
-    brackets = [_DUMMY_INTERVAL[sign][1] for sign in signs]
-    left = brackets[0] + sides[0] if middle[0] > 0 else r"(-\infty"
-    right = sides[-1] + brackets[-1].translate(str.maketrans("([", ")]")) if middle[0] < len(sides) - 1 else r"\infty)"
-    return f"{left}, {right}"
+    return bool(LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
 
 
 def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:

@@ -24,7 +24,6 @@ from . import algebra
 from .jobs import Job, Result
 from .rules import judge
 
-
 TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expression
 CPU_SLACK = 5.0  # seconds of CPU time beyond the limit after which the kernel ends a worker that nobody else can end
 _WARM_UP = [
@@ -45,7 +44,9 @@ def grade_job(job: Job) -> tuple[bool | None, float]:
 def start_worker(memory_bytes: int) -> None:
     """Runs once in every worker."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a Python handler would wait for the end of a long C call
-    address_space = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
+    address_space = (
+        int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
+    )
     resource.setrlimit(resource.RLIMIT_AS, (address_space + memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
@@ -82,7 +83,9 @@ class Server:
         if error is None:
             verdict, seconds = future.result()
             self._send(Result(job.number, verdict, seconds, stopped=False))
-        elif isinstance(error, ProcessExpired) and retry:  # the worker was killed from outside: not the fault of the case
+        elif (
+            isinstance(error, ProcessExpired) and retry
+        ):  # the worker was killed from outside: not the fault of the case
             self.submit(job, retry=False)
         else:
             seconds = job.timeout if isinstance(error, TimeoutError) else 0.0

@@ -75,11 +75,9 @@ _BARE = re.compile(
 )
 _INCHES = re.compile(r"(?<=\d)\s*(?:''|'|\")$")
 _PERCENT = re.compile(r"\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
-_SCALE = re.compile(
-    rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE
-)
+_SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
-_ANGLE = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})")
+_ANGLE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})")
 
 
 @lru_cache(maxsize=8192)

@@ -1,0 +1,175 @@
+r"""
+Reward functions for [`CodaGRPOTrainer`] and TRL's `GRPOTrainer`.
+
+[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project; the others are TRL's own. Recipes name them
+by the keys of `REWARD_FUNCTIONS`.
+"""
+
+import time
+from collections.abc import Callable
+
+from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment, think_format_reward
+
+from .grading import default_pool, final_answer
+from .grading.literals import chosen_letter, gold_letter, words_key
+from .grading.normalize import normalize
+
+LogExtra = Callable[[str, list], None]
+LogMetric = Callable[[str, float], None]
+Completion = str | list[dict]
+
+
+def completion_text(completion: Completion) -> str:
+    """
+    Returns the text of a completion as TRL hands it to reward functions.
+
+    Args:
+        completion (`str` or `list[dict]`):
+            Plain text, or messages; of several messages (tool calls and their results in between) the last one holds the answer.
+
+    Returns:
+        `str`: the text; of a message in parts, the text parts joined; empty for a message without content.
+    """
+    if isinstance(completion, str):
+        return completion
+    content = completion[-1]["content"] if completion else None
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content or ""
+
+
+def accuracy_reward(
+    completions: list[Completion],
+    solution: list[str | None],
+    log_extra: LogExtra | None = None,
+    log_metric: LogMetric | None = None,
+    **kwargs,
+) -> list[float | None]:
+    r"""
+    1 for a right answer, 0 for a wrong one, `None` where the solution cannot be read.
+
+    The last complete `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Every case has a limit of two
+    seconds, in worker processes that all calls in this process share; a case that reaches it counts as wrong.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`):
+            Completions, as text or as messages.
+        solution (`list[str]`):
+            Right answer of each, with or without `\boxed{}`.
+        log_extra (`Callable`, *optional*):
+            Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of the completions table.
+        log_metric (`Callable`, *optional*):
+            Provided by the trainer. Receives `coda/grading_timeouts` (cases of this call that reached a limit; the trainer logs the mean over
+            processes and calls) and `coda/grading_seconds`.
+        **kwargs:
+            Other columns of the data set, not used.
+
+    Returns:
+        `list[float | None]`: one reward for each completion.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.rewards import accuracy_reward
+
+    >>> completions = [[{"role": "assistant", "content": r"\boxed{\frac{2}{6}}"}], [{"role": "assistant", "content": "1/3"}]]
+    >>> accuracy_reward(completions, [r"\frac{1}{3}", r"\frac{1}{3}"])
+    [1.0, 0.0]
+    ```
+    """
+    start = time.perf_counter()
+    grades = default_pool().grade([completion_text(completion) for completion in completions], solution)
+    if log_extra is not None:
+        log_extra("solution", list(solution))
+        log_extra(
+            "gold_parsed",
+            [
+                "[unparseable]" if grade.verdict is None else normalize(gold)
+                for grade, gold in zip(grades, solution, strict=True)
+            ],
+        )
+        log_extra("answer_parsed", [_answer_column(grade.verdict, grade.answer, grade.stopped) for grade in grades])
+    if log_metric is not None:
+        log_metric("coda/grading_timeouts", float(sum(grade.stopped for grade in grades)))
+        log_metric("coda/grading_seconds", time.perf_counter() - start)
+    return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
+
+
+def _answer_column(verdict: bool | None, answer: str | None, stopped: bool) -> str:
+    if verdict is None:
+        return "[skipped]"
+    if answer is None:
+        return "[no box]"
+    return "[timeout]" if stopped else answer[:500].encode("utf-8", "replace").decode()
+
+
+def choice_reward(
+    completions: list[Completion],
+    solution: list[str],
+    options: list[list[str]] | None = None,
+    log_extra: LogExtra | None = None,
+    **kwargs,
+) -> list[float | None]:
+    r"""
+    Multiple choice: 1 if the last complete box names the right option, 0 if not, `None` where the solution is no letter.
+
+    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does, too, unless another option
+    reads the same.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`):
+            Completions, as text or as messages.
+        solution (`list[str]`):
+            Letter of the right option of each.
+        options (`list[list[str]]`, *optional*):
+            Texts of the options of each question, A first.
+        log_extra (`Callable`, *optional*):
+            Provided by the trainer. Receives the columns `solution` and `answer_parsed` of the completions table.
+        **kwargs:
+            Other columns of the data set, not used.
+
+    Returns:
+        `list[float | None]`: one reward for each completion.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.rewards import choice_reward
+
+    >>> choice_reward([r"\boxed{\text{(B)}}", r"\boxed{bookstore}", r"\boxed{B or C}"], ["B", "B", "B"])
+    [1.0, 0.0, 0.0]
+    >>> choice_reward([r"\boxed{bookstore}"], ["B"], options=[["bank", "bookstore"]])
+    [1.0]
+    ```
+    """
+    rewards, chosen = [], []
+    for index, (completion, gold) in enumerate(zip(completions, solution, strict=True)):
+        answer = normalize(final_answer(completion_text(completion)) or "")
+        letter = chosen_letter(answer)
+        if letter is None and options is not None:
+            letter = _option_with_text(answer, options[index])
+        right = gold_letter(normalize(gold))
+        rewards.append(None if right is None else float(letter == right))
+        chosen.append(letter or "[no option]")
+    if log_extra is not None:
+        log_extra("solution", list(solution))
+        log_extra("answer_parsed", chosen)
+    return rewards
+
+
+def _option_with_text(answer: str, options: list[str]) -> str | None:
+    key = words_key(answer) or answer
+    same = [
+        index for index, option in enumerate(options) if (words_key(normalize(option)) or normalize(option)) == key
+    ]
+    return chr(ord("A") + same[0]) if len(same) == 1 and key else None
+
+
+REWARD_FUNCTIONS: dict[str, Callable] = {
+    "accuracy_reward": accuracy_reward,
+    "choice_reward": choice_reward,
+    "think_format_reward": think_format_reward,
+    # these two make a reward function from their arguments
+    "get_soft_overlong_punishment": get_soft_overlong_punishment,
+    "get_repetition_penalty_reward": get_repetition_penalty_reward,
+}
