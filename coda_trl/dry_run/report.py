@@ -65,7 +65,7 @@ def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_
     table.add_row(f"Sum, of {gpu_memory:g}", _gib(memory.generation_peak), _gib(memory.training_peak))
     console.print(table)
     console.print(
-        f"{size.parameters / 1e9:.2f}B parameters, {size.trainable / 1e9:.3g}B trained. Keys and values of a token: "
+        f"{size.parameters / 1e6:,.0f}M parameters, {size.trainable / 1e6:,.0f}M of them trained. Keys and values of a token: "
         f"{size.kv_bytes_per_token / 1024:.0f} KiB; of a sequence of full length: {_gib(memory.sequence)} GiB a GPU"
         + (
             "."

@@ -1,0 +1,330 @@
+"""Data sets: every source in the forms it comes in, and what damaged, renamed or misread copies are met with."""
+
+import gzip
+import json
+import logging
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from datasets import Dataset
+
+from coda_trl.data import (
+    BENCHMARKS,
+    SOURCES,
+    TRAINING_SETS,
+    DatasetUnavailableError,
+    DataError,
+    load_benchmark,
+    load_source,
+    load_training_set,
+    published_rows,
+)
+from coda_trl.data.answers import gsm8k_answer, last_boxed
+from coda_trl.data.difficulty import check_solved_percentage, competition_words
+from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
+
+DATA = Path(__file__).parent / "fixtures" / "data"
+
+
+def rows_of(name: str) -> list[dict]:
+    return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+# Sources
+
+
+@pytest.mark.parametrize(
+    ("name", "golds"),
+    [
+        ("svamp", ["27", "4", "16"]),
+        ("gsm8k", ["18", "3", "70000"]),
+        ("math500", [r"\left( 3, \frac{\pi}{2} \right)", "p - q", r"\frac{14}{3}"]),
+        ("amc23", ["27", "36", "45"]),
+        ("aime24", ["33", "23", "116"]),
+        ("aime25", ["70", "588", "16"]),
+        ("commonsenseqa", ["A", "A", "B"]),
+        ("gpqa", ["B", "C", "A"]),
+    ],
+)
+def test_benchmarks_give_prompt_gold_and_source(name, golds):
+    dataset = load_benchmark(f"{name}={DATA / name}.jsonl")
+    assert dataset.column_names[:3] == ["prompt", "solution", "source"]
+    assert set(dataset["source"]) == {name}
+    assert dataset["solution"] == golds
+    for prompt in dataset["prompt"]:
+        (turn,) = prompt
+        assert turn["role"] == "user"
+        assert r"output the final answer within \boxed{}." in turn["content"]
+
+
+def test_every_benchmark_has_a_place_on_the_hub_and_is_in_the_test_above():
+    assert BENCHMARKS == ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsenseqa", "gpqa")
+    assert all(SOURCES[name].hub for name in BENCHMARKS)
+
+
+def test_original_columns_pass_through_and_own_names_are_kept_apart():
+    dataset = load_source(f"deepscaler={DATA}/deepscaler.jsonl")
+    original = rows_of("deepscaler")
+    assert dataset["difficulty"] == [row["difficulty"] for row in original]
+    assert dataset["solution"] == [row["answer"] for row in original]
+    assert dataset["original_solution"] == [row["solution"] for row in original]
+
+
+def test_gold_of_the_gated_gpqa_copy_follows_its_shuffled_options(tmp_path):
+    rows = [
+        {"Question": f"Question {i}?", "Correct Answer": "right"}
+        | {f"Incorrect Answer {k}": f"wrong {k}" for k in (1, 2, 3)}
+        for i in range(12)
+    ]
+    dataset = load_source(f"gpqa={write(tmp_path / 'gpqa.jsonl', rows)}")
+    for row in dataset:
+        assert f"\n{row['solution']}. right\n" in row["prompt"][0]["content"]
+    assert len(set(dataset["solution"])) > 1, "the options were not shuffled"
+    alone = load_source(f"gpqa={write(tmp_path / 'one.jsonl', rows[7:8])}")
+    assert alone[0]["prompt"] == dataset[7]["prompt"], "the order of options depends on the other rows"
+
+
+@pytest.mark.parametrize(("copy", "kept"), [("math_difficulty", 3), ("math_level", 3), ("math_hub", 3)])
+def test_level_1_is_found_in_every_copy_of_math_and_math500_left_out(copy, kept, caplog):
+    with caplog.at_level(logging.INFO, logger="coda_trl.data"):
+        dataset = load_source(f"math_level1={DATA / copy}.jsonl")
+    assert len(dataset) == kept
+    assert all(dataset["solution"])
+    left_out = 2 if copy == "math_level" else 0
+    assert f"{left_out} of them left out because they are in MATH500" in caplog.text
+
+
+def test_math500_has_43_level_1_problems_and_level_question_mark_is_not_one():
+    assert len(MATH500_LEVEL1) == 43
+    assert [is_level1(level) for level in ("Level 1", 1, 1.0, "Level ?", "Level 5", 10, 0.0)] == [True] * 3 + [False] * 4
+
+
+def test_paper_sets():
+    assert TRAINING_SETS["mixed"] == ("deepscaler",)
+    # 7,473 and 958: the paper's 8.4K. DeepScaleR: the paper's 314 steps of 128 prompts.
+    assert published_rows(["easy"]) == 8_431
+    assert published_rows(["mixed"]) // 128 == 314
+    assert published_rows(["hard"]) is None
+
+
+def test_sources_join_into_one_set():
+    dataset = load_training_set([f"gsm8k_train={DATA}/gsm8k_train.jsonl", f"math_level1={DATA}/math_hub.jsonl"])
+    assert dataset["source"] == ["gsm8k_train"] * 5 + ["math_level1"] * 3
+    assert None not in dataset["solution"]
+    assert dataset[0]["level"] is None and dataset[5]["level"] == "Level 1"
+
+
+def test_ladder_is_generated_to_size():
+    assert len(load_training_set("ladder=7")) == 7
+    with pytest.raises(DataError, match="write a number of rows"):
+        load_source("ladder=many")
+
+
+def test_custom_takes_strings_and_messages(tmp_path):
+    path = write(tmp_path / "mine.jsonl", [{"prompt": "What is 1 + 1?", "solution": "2"}])
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 1 + 1?"}]
+    assert load_source(f"custom={path}")[0]["prompt"] == [{"role": "user", "content": "What is 1 + 1?"}]
+    path = write(tmp_path / "chat.jsonl", [{"prompt": messages, "solution": "2"}])
+    assert load_source(f"custom={path}")[0]["prompt"] == messages
+
+
+@pytest.mark.parametrize("form", ["jsonl.gz", "parquet", "json", "csv"])
+def test_every_file_form_gives_the_same_rows(form, tmp_path):
+    rows = rows_of("amc23")
+    path = tmp_path / f"amc23.{form}"
+    if form == "jsonl.gz":
+        path.write_bytes(gzip.compress((DATA / "amc23.jsonl").read_bytes()))
+    elif form == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif form == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        Dataset.from_list(rows).to_csv(path)
+    expected = load_source(f"amc23={DATA}/amc23.jsonl")
+    found = load_source(f"amc23={path}")
+    assert found["prompt"] == expected["prompt"] and found["solution"] == expected["solution"]
+
+
+# Damaged copies
+
+
+def test_renamed_column_is_named_with_those_found(tmp_path):
+    rows = [{"problem": row["question"], "answer": row["answer"]} for row in rows_of("gsm8k_train")]
+    path = write(tmp_path / "renamed.jsonl", rows)
+    with pytest.raises(DataError, match=r"Missing: question\. .*Found: problem, answer\."):
+        load_source(f"gsm8k_train={path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("gsm8k", {"answer": "She makes 18."}, "row 2: no answer after '####'"),
+        ("gsm8k", {"answer": None}, "row 2: column 'answer' is empty"),
+        ("gsm8k", {"answer": 18}, "row 2: "),
+        ("svamp", {"question_concat": ""}, "row 2: column 'question_concat' is empty"),
+        ("commonsenseqa", {"answerKey": "F"}, "row 2: the answer 'F' is not among the options A, B, C, D, E"),
+        ("gpqa", {"answer": 4}, "row 2: the answer 4 is not an index into 4 options"),
+        ("gpqa", {"answer": "B"}, "row 2: "),
+    ],
+)
+def test_a_benchmark_row_without_a_usable_gold_is_an_error(name, damage, message, tmp_path):
+    rows = rows_of(name)
+    rows[1] |= damage
+    with pytest.raises(DataError, match=message):
+        load_benchmark(f"{name}={write(tmp_path / 'damaged.jsonl', rows)}")
+
+
+def test_a_few_empty_golds_in_training_are_left_out_with_a_count_and_many_are_an_error(tmp_path, caplog):
+    # Seen in MATH: two level-5 solutions end in an empty box.
+    good = {"problem": "What is 1 + 1?", "answer": "2"}
+    path = write(tmp_path / "train.jsonl", [good] * 200 + [{**good, "answer": ""}])
+    assert len(load_source(f"deepscaler={path}")) == 200
+    assert "1 of 201 rows of 'deepscaler'" in caplog.text
+    path = write(tmp_path / "damaged.jsonl", [good] * 10 + [{**good, "answer": ""}])
+    with pytest.raises(DataError, match=r"1 of 11 rows of 'deepscaler'.*row 11: column 'answer' is empty"):
+        load_source(f"deepscaler={path}")
+
+
+def test_damaged_files_are_named_with_the_place(tmp_path):
+    text = (DATA / "amc23.jsonl").read_text()
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text(text + text[: len(text) // 2])
+    with pytest.raises(DataError, match=r"broken\.jsonl, line \d+, is not JSON"):
+        load_source(f"amc23={broken}")
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(text.encode())[:-30])
+    with pytest.raises(DataError, match=r"cut\.jsonl\.gz is damaged"):
+        load_source(f"amc23={cut}")
+    plain = tmp_path / "plain.jsonl.gz"
+    plain.write_text(text)
+    with pytest.raises(DataError, match=r"plain\.jsonl\.gz is damaged"):
+        load_source(f"amc23={plain}")
+    parquet = tmp_path / "text.parquet"
+    parquet.write_text(text)
+    with pytest.raises(DataError, match="not a readable parquet file"):
+        load_source(f"amc23={parquet}")
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    with pytest.raises(DataError, match="holds no rows"):
+        load_source(f"amc23={empty}")
+    listing = write(tmp_path / "list.jsonl", [])
+    listing.write_text("[1, 2]")
+    with pytest.raises(DataError, match="line 1, is a int, but must be an object"):
+        load_source(f"amc23={listing}")
+
+
+def test_a_column_of_mixed_types_is_named(tmp_path):
+    rows = rows_of("amc23")
+    rows[2]["id"] = "two"
+    with pytest.raises(DataError, match=r"Column 'id' .* several types: int, str"):
+        load_source(f"amc23={write(tmp_path / 'mixed.jsonl', rows)}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("mathlevel1", "did you mean 'math_level1'.*Known: mixed, easy, hard"),
+        ("easy=somewhere", "Give each its place: `gsm8k_train=... math_level1=...`"),
+        ("custom", "has no place on the hub. Give a file: `custom=PATH`"),
+        (f"amc23={DATA}/nothing.jsonl", "There is no file .*Files in .*amc23.jsonl"),
+        (f"amc23={DATA.parent}/../conftest.py", "of no known kind"),
+    ],
+)
+def test_what_cannot_be_found_says_what_there_is(spec, message):
+    with pytest.raises(DataError, match=message):
+        load_training_set(spec)
+
+
+def test_an_unreachable_hub_is_told_apart_and_names_the_way_out():
+    with pytest.raises(DatasetUnavailableError, match=r"agentica-org/DeepScaleR-Preview-Dataset.*NAME=PATH"):
+        load_training_set("mixed")
+
+
+def test_a_training_set_is_no_benchmark():
+    with pytest.raises(DataError, match="'deepscaler' is not an evaluation set. They are: svamp"):
+        load_benchmark("deepscaler")
+
+
+# The hard set
+
+
+def annotated(tmp_path, hard: float, plain: float) -> Path:
+    rows = [
+        {"problem": row["problem"], "ground_truth": "1", "solved_percentage": hard if row["level"] == "AIME" else plain}
+        for row in rows_of("problems_by_difficulty")
+    ]
+    return write(tmp_path / "difficulty.jsonl", rows)
+
+
+def test_hard_set_is_below_ten_percent_solved(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="coda_trl.data"):
+        dataset = load_training_set(f"hard={annotated(tmp_path, hard=9.375, plain=90.0)}")
+    assert set(dataset["solved_percentage"]) == {9.375}
+    assert set(dataset["source"]) == {"deepscaler_hard"}
+    assert "Hard problems: 12 of 24" in caplog.text
+
+
+def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
+    with pytest.raises(DataError, match="runs the wrong way: 78.1 on average for 7 .*, 18.9 for 11 plain"):
+        load_training_set(f"hard={annotated(tmp_path, hard=90.625, plain=3.0)}")
+
+
+@pytest.mark.parametrize(
+    ("solved", "message"),
+    [
+        ([0.05] * 12 + [0.9] * 12, "that is a fraction"),
+        ([5.0] * 12 + [101.0] * 12, "must be in 0..100"),
+        ([float("nan")] * 24, "must be in 0..100"),
+        ([50.0] * 24, "runs the wrong way"),
+    ],
+)
+def test_solved_percentage_in_another_unit_or_without_a_signal_is_refused(solved, message):
+    with pytest.raises(DataError, match=message):
+        check_solved_percentage([row["problem"] for row in rows_of("problems_by_difficulty")], solved)
+
+
+def test_direction_cannot_be_told_from_problems_of_one_kind():
+    with pytest.raises(DataError, match="Cannot tell which way"):
+        check_solved_percentage(["What is 1 + 1?", "What is 2 + 2?"], [90.0, 5.0])
+
+
+def test_competition_words_separate_aime_from_level_1():
+    words = {"AIME": [], "MATH level 1": []}
+    for row in rows_of("problems_by_difficulty"):
+        words[row["level"]].append(competition_words(row["problem"]))
+    assert sum(count >= 2 for count in words["AIME"]) >= 4
+    assert sum(count == 0 for count in words["MATH level 1"]) >= 8
+
+
+# Golds
+
+
+@pytest.mark.parametrize(
+    ("solution", "gold"),
+    [
+        (r"$\boxed{\frac{1}{2}}$", r"\frac{1}{2}"),
+        (r"first $\boxed{1}$, then $\boxed{2}$", "2"),
+        (r"so $\boxed 7$ it is", "7"),
+        (r"$\fbox{3}$", "3"),
+        (r"$\boxed{\text{a {b} c}}.$", r"\text{a {b} c}"),
+    ],
+)
+def test_last_box(solution, gold):
+    assert last_boxed(solution) == gold
+
+
+def test_golds_that_cannot_be_found_are_errors():
+    with pytest.raises(ValueError, match="no .boxed"):
+        last_boxed("the answer is 7")
+    with pytest.raises(ValueError, match="does not close"):
+        last_boxed(r"\boxed{7")
+    with pytest.raises(ValueError, match="####"):
+        gsm8k_answer("#### ")
+    assert gsm8k_answer("a #### b #### 1,234,567") == "1234567"
