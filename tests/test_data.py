@@ -14,8 +14,8 @@ from coda_trl.data import (
     BENCHMARKS,
     SOURCES,
     TRAINING_SETS,
-    DatasetUnavailableError,
     DataError,
+    DatasetUnavailableError,
     load_benchmark,
     load_source,
     load_training_set,
@@ -103,7 +103,9 @@ def test_level_1_is_found_in_every_copy_of_math_and_math500_left_out(copy, kept,
 
 def test_math500_has_43_level_1_problems_and_level_question_mark_is_not_one():
     assert len(MATH500_LEVEL1) == 43
-    assert [is_level1(level) for level in ("Level 1", 1, 1.0, "Level ?", "Level 5", 10, 0.0)] == [True] * 3 + [False] * 4
+    assert [is_level1(level) for level in ("Level 1", 1, 1.0, "Level ?", "Level 5", 10, 0.0)] == [True] * 3 + [
+        False
+    ] * 4
 
 
 def test_paper_sets():
@@ -257,7 +259,11 @@ def test_a_training_set_is_no_benchmark():
 
 def annotated(tmp_path, hard: float, plain: float) -> Path:
     rows = [
-        {"problem": row["problem"], "ground_truth": "1", "solved_percentage": hard if row["level"] == "AIME" else plain}
+        {
+            "problem": row["problem"],
+            "ground_truth": "1",
+            "solved_percentage": hard if row["level"] == "AIME" else plain,
+        }
         for row in rows_of("problems_by_difficulty")
     ]
     return write(tmp_path / "difficulty.jsonl", rows)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from peft.utils.error import NoMatchingPeftModuleError
 from rich.console import Console
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 from trl import ModelConfig, TrlParser
@@ -21,7 +22,7 @@ from .checks import check_batch, check_lengths, check_memory, check_method
 from .findings import Finding, error, warning
 from .inspection import inspect_data
 from .launch import planned_config, read_launch
-from .memory import estimate_memory, model_size
+from .memory import ModelSize, estimate_memory, model_size
 from .report import print_batch, print_data, print_findings, print_memory
 
 __all__ = ["DryRunArguments", "dry_run"]
@@ -101,8 +102,8 @@ def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console:
     console.rule("Dry run")
     print_batch(console, args, launch, batch, data)
     config = _load_config(plan, model_name, findings)
-    if config is not None:
-        size = model_size(config, model_args)
+    size = None if config is None else _read_size(config, model_args, findings)
+    if size is not None:
         findings += check_lengths(args, data_args.max_prompt_length, size)
         if not launch.on_cpu:
             memory = estimate_memory(size, args, model_args, launch, data_args.max_prompt_length, plan.gpu_memory)
@@ -132,6 +133,16 @@ def _load_config(plan: DryRunArguments, model_name: str | None, findings: list[F
             )
         )
         return None
+
+
+def _read_size(config: PretrainedConfig, model_args: ModelConfig, findings: list[Finding]) -> ModelSize | None:
+    try:
+        return model_size(config, model_args)
+    except NoMatchingPeftModuleError as problem:
+        findings.append(error("lora_target_modules", str(problem)))
+    except ValueError as problem:
+        findings.append(warning("model_config", f"Memory was not estimated: {problem}."))
+    return None
 
 
 def _load_tokenizer(model_name: str | None, findings: list[Finding]) -> PreTrainedTokenizerBase | None:

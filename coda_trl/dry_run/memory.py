@@ -8,9 +8,9 @@ and the allocator keep), it is meant to be a little high.
 from dataclasses import dataclass
 
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import get_peft_model
 from transformers import AutoModelForCausalLM, PretrainedConfig
-from trl import ModelConfig
+from trl import ModelConfig, get_peft_config
 
 from ..config import CodaGRPOConfig
 from .launch import Launch
@@ -19,6 +19,15 @@ GIB = 2**30
 
 # TRL projects the hidden states to logits in tiles of this many tokens and vocabulary entries.
 HEAD_TILE = 4096 * 32768
+_SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "vocab_size",
+)
 # DeepSpeed's defaults: elements of a reduction bucket (it keeps two), and of ZeRO-3's gathered weights.
 DEEPSPEED_BUCKET = 5e8
 ZERO3_LIVE = 1e9
@@ -72,19 +81,23 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
 
     Returns:
         [`ModelSize`]
+
+    Raises:
+        ValueError: If the configuration does not tell the sizes, or LoRA's target modules are not in the model.
     """
+    text = config.get_text_config()
+    sizes = text.to_dict()
+    unknown = [name for name in _SIZES if name not in sizes]
+    if unknown:
+        raise ValueError(
+            f"the configuration of {config.model_type!r} does not have {', '.join(unknown)}, from which the memory is "
+            "worked out"
+        )
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     parameters = trainable = model.num_parameters()
     if model_args.use_peft:
-        modules = model_args.lora_target_modules
-        lora = LoraConfig(
-            r=model_args.lora_r, target_modules="all-linear" if modules == ["all-linear"] else modules,
-            task_type=model_args.lora_task_type,
-        )  # fmt: skip
-        trainable = get_peft_model(model, lora).get_nb_trainable_parameters()[0]
-    text = config.get_text_config()
-    sizes = text.to_dict()
+        trainable = get_peft_model(model, get_peft_config(model_args)).get_nb_trainable_parameters()[0]
     head_dim = sizes.get("head_dim") or text.hidden_size // text.num_attention_heads
     return ModelSize(
         parameters=parameters,

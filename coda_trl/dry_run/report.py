@@ -64,14 +64,14 @@ def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_
     table.add_section()
     table.add_row(f"Sum, of {gpu_memory:g}", _gib(memory.generation_peak), _gib(memory.training_peak))
     console.print(table)
+    console.print(f"{size.parameters / 1e6:,.0f}M parameters; {size.trainable / 1e6:,.0f}M are trained.")
+    at_a_time = ""
+    if memory.kv_cache is not None:
+        at_a_time = f", so vLLM runs {max(0, int(memory.kv_cache / memory.sequence))} of them at a time"
     console.print(
-        f"{size.parameters / 1e6:,.0f}M parameters, {size.trainable / 1e6:,.0f}M of them trained. Keys and values of a token: "
-        f"{size.kv_bytes_per_token / 1024:.0f} KiB; of a sequence of full length: {_gib(memory.sequence)} GiB a GPU"
-        + (
-            "."
-            if memory.kv_cache is None
-            else f", so vLLM runs {max(0, int(memory.kv_cache / memory.sequence))} of them at a time."
-        )
+        f"Keys and values take {size.kv_bytes_per_token / 1024:.0f} KiB a token, and {_gib(memory.sequence)} GiB a GPU "
+        f"for a sequence of full length{at_a_time}.",
+        soft_wrap=True,
     )
 
 
@@ -98,7 +98,7 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
     for finding in sorted(findings, key=lambda finding: finding.severity):
         style = "bold red" if finding.severity == "error" else "yellow"
         console.print(f"[{style}]{finding.severity}[/] ", end="")
-        console.print(f"{finding.setting}: {finding.message}", markup=False)
+        console.print(f"{finding.setting}: {finding.message}", markup=False, highlight=False, soft_wrap=True)
     errors = sum(finding.severity == "error" for finding in findings)
     if errors:
         console.print(f"[bold red]This run cannot work: {errors} error{'s' if errors > 1 else ''}.[/]")

@@ -1,0 +1,436 @@
+"""The dry run: its arithmetic against numbers worked out by hand, and runs that must be refused."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+from transformers import AutoConfig, Qwen3Config
+from trl import ModelConfig
+
+from coda_trl.data import DataArguments
+from coda_trl.dry_run import dry_run
+from coda_trl.dry_run.arithmetic import batch_arithmetic, gate_counts, group_shares
+from coda_trl.dry_run.checks import check_batch, check_lengths, check_memory, check_method
+from coda_trl.dry_run.launch import Launch, planned_config, read_launch
+from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
+
+ROOT = Path(__file__).parent.parent
+DATA = Path(__file__).parent / "fixtures" / "data"
+
+PAPER = {
+    "generation_batch_size": 2048,
+    "per_device_train_batch_size": 1,
+    "gradient_accumulation_steps": 256,
+    "num_generations": 16,
+    "max_completion_length": 16384,
+    "num_train_epochs": 1,
+    "lr_scheduler_type": "constant",
+    "use_vllm": True,
+    "vllm_enable_sleep_mode": True,
+    "vllm_gpu_memory_utilization": 0.5,
+    "vllm_importance_sampling_correction": False,
+    "beta": 0.001,
+    "use_bias_correction_kl": False,
+}
+EIGHT = Launch(8, "zero3")
+
+
+def config(launch=EIGHT, **changes):
+    return planned_config(launch)(output_dir="unused", **{**PAPER, **changes})
+
+
+def size_of(model: str, **peft):
+    sizes = json.loads((ROOT / "recipes" / model / "config.json").read_text())
+    return model_size(AutoConfig.for_model(**sizes), ModelConfig(**peft))
+
+
+def settings(findings):
+    return {(finding.severity, finding.setting) for finding in findings}
+
+
+# Batch
+
+
+def test_the_papers_batch():
+    batch = batch_arithmetic(config(), num_rows=40_315)
+    assert (batch.completions, batch.prompts, batch.completions_per_process) == (2048, 128, 256)
+    assert (batch.updates, batch.steps_per_epoch, batch.total_steps) == (1, 314, 314)
+    assert batch.tokens == 2048 * 16384
+
+
+def test_epochs_and_max_steps():
+    assert batch_arithmetic(config(num_train_epochs=2), 8_431).total_steps == 130
+    assert batch_arithmetic(config(max_steps=7), 8_431).total_steps == 7
+    assert batch_arithmetic(config(), None).total_steps is None
+
+
+def test_several_updates_on_a_batch_make_as_many_steps():
+    batch = batch_arithmetic(config(gradient_accumulation_steps=128, num_iterations=2), 40_315)
+    assert (batch.updates, batch.steps_per_epoch) == (4, 314 * 4)
+
+
+@pytest.mark.parametrize(
+    ("num_generations", "per_process", "ways"),
+    [
+        (16, 256, [(16,)]),
+        (16, 8, [(8, 8)]),
+        (16, 4, [(4, 4, 4, 4)]),
+        (6, 9, [(6,), (3, 3)]),
+        (16, 24, [(16,), (8, 8)]),
+        (10, 16, [(10,), (6, 4), (2, 8)]),
+    ],
+)
+def test_groups_are_cut_where_a_process_is_full(num_generations, per_process, ways):
+    found = group_shares(num_generations, per_process)
+    assert set(ways) <= set(found)
+    assert all(sum(way) == num_generations for way in found)
+
+
+def test_gate_counts():
+    assert gate_counts(16, 0.75, 0.25) == (13, 3)
+    assert gate_counts(8, 0.75, 0.25) == (7, 1)
+    assert gate_counts(4, 0.75, 0.25) == (4, None)  # one of four is not below 0.25
+    assert gate_counts(16, 1.0, 0.0) == (None, None)
+
+
+# Launch
+
+
+@pytest.mark.parametrize(
+    ("file", "launch"),
+    [
+        ("cpu", Launch(1, "none", on_cpu=True)),
+        ("one_gpu", Launch(1, "none")),
+        ("two_gpus", Launch(2, "ddp")),
+        ("two_gpus_zero3", Launch(2, "zero3")),
+        ("ddp", Launch(8, "ddp")),
+        ("zero2", Launch(8, "zero2")),
+        ("zero3", Launch(8, "zero3")),
+        ("fsdp2", Launch(8, "fsdp2")),
+    ],
+)
+def test_shipped_launch_files(file, launch):
+    assert read_launch(str(ROOT / "recipes" / "accelerate" / f"{file}.yaml")) == launch
+
+
+def test_launch_without_a_file_and_with_another_number():
+    assert read_launch(None) == Launch(1, "none")
+    assert read_launch(None, 2) == Launch(2, "ddp")
+    assert read_launch(str(ROOT / "recipes/accelerate/zero3.yaml"), 16) == Launch(16, "zero3")
+
+
+def test_launch_files_that_are_not_covered_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="there is no such file"):
+        read_launch(str(tmp_path / "nothing.yaml"))
+    for content, message in [
+        ({"deepspeed_config": {"zero_stage": 1}, "distributed_type": "DEEPSPEED"}, "ZeRO stage 1"),
+        ({"fsdp_config": {"fsdp_version": 1}, "distributed_type": "FSDP"}, "FSDP version 1"),
+        ({"distributed_type": "XLA"}, "`distributed_type` XLA"),
+    ]:
+        path = tmp_path / "launch.yaml"
+        path.write_text(yaml.safe_dump({"num_processes": 8, "use_cpu": False, **content}))
+        with pytest.raises(ValueError, match=message):
+            read_launch(str(path))
+
+
+def test_the_batch_is_checked_for_the_planned_processes():
+    with pytest.raises(ValueError, match=r"among 7 processes .* Use 1, 2, 4, 8 processes"):
+        config(Launch(7, "zero3"))
+    with pytest.raises(ValueError, match=r"whole groups of 12 .* Make it 2,040"):
+        config(num_generations=12)
+    # 8 x 1 x 2 holds one whole group, which one process would not.
+    assert config(generation_batch_size=None, gradient_accumulation_steps=2).generation_batch_size == 16
+
+
+# Memory
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "kv_kib"),
+    [
+        ("qwen3-0.6b", 596_049_920, 112),
+        ("qwen3-4b", 4_022_468_096, 144),
+        ("qwen3-8b", 8_190_735_360, 144),
+        ("qwen3-14b", 14_768_307_200, 160),
+    ],
+)
+def test_sizes_of_the_models(model, parameters, kv_kib):
+    size = size_of(model)
+    assert size.parameters == size.trainable == parameters
+    assert size.kv_bytes_per_token == kv_kib * 1024
+
+
+def test_lora_trains_two_thin_matrices_a_layer():
+    size = size_of("qwen3-0.6b", use_peft=True, lora_r=32, lora_target_modules=["q_proj", "v_proj"])
+    assert size.trainable == 28 * 32 * ((1024 + 16 * 128) + (1024 + 8 * 128))
+
+
+@pytest.mark.parametrize("sharding", ["zero2", "zero3", "fsdp2", "ddp"])
+def test_training_state_is_sixteen_bytes_a_parameter(sharding):
+    # Weights, gradients, Adam's two moments, and a float32 copy where the weights are bfloat16.
+    size, launch = size_of("qwen3-8b"), Launch(8, sharding)
+    state = estimate_memory(size, config(launch, beta=0.0), ModelConfig(), launch, 1024, 80).state
+    held = sum(amount for part, amount in state.items() if part.startswith(("Weights", "Master", "Adam", "Gradients")))
+    shares = {"zero2": 2 + 14 / 8, "zero3": 16 / 8, "fsdp2": 16 / 8, "ddp": 16}
+    assert held == pytest.approx(shares[sharding] * size.parameters)
+
+
+def test_reference_model_counts_only_with_kl_and_without_lora():
+    size = size_of("qwen3-8b")
+
+    def has_reference(beta, **peft):
+        state = estimate_memory(size, config(beta=beta), ModelConfig(**peft), EIGHT, 1024, 80).state
+        return any(part.startswith("Reference") for part in state)
+
+    assert has_reference(0.001) and not has_reference(0.0) and not has_reference(0.001, use_peft=True)
+
+
+def test_vllm_share_is_for_generation_alone_when_it_sleeps():
+    size = size_of("qwen3-8b")
+    awake = estimate_memory(size, config(vllm_enable_sleep_mode=False), ModelConfig(), EIGHT, 1024, 80)
+    asleep = estimate_memory(size, config(), ModelConfig(), EIGHT, 1024, 80)
+    assert sum(asleep.generation.values()) == pytest.approx(40 * GIB)
+    assert awake.training_peak - asleep.training_peak == pytest.approx(40 * GIB)
+    assert asleep.sequence == 17408 * 144 * 1024
+    server = estimate_memory(size, config(vllm_mode="server"), ModelConfig(), EIGHT, 1024, 80)
+    assert server.generation == {} and server.kv_cache is None
+
+
+def test_tensor_parallelism_halves_weights_and_sequences():
+    size = size_of("qwen3-14b")
+    one, two = (
+        estimate_memory(size, config(vllm_tensor_parallel_size=n), ModelConfig(), EIGHT, 1024, 80) for n in (1, 2)
+    )
+    assert one.sequence == 2 * two.sequence
+    assert one.generation["vLLM: weights"] == 2 * two.generation["vLLM: weights"]
+
+
+def test_checkpointing_and_batch_size_move_the_backward_pass():
+    size = size_of("qwen3-8b")
+
+    def peak(**changes):
+        return estimate_memory(size, config(**changes), ModelConfig(), EIGHT, 1024, 80).training_peak
+
+    assert peak(gradient_checkpointing=False) > 2 * peak()
+    assert peak(per_device_train_batch_size=2, gradient_accumulation_steps=128) > peak()
+
+
+def test_transformers_generates_a_whole_batch_at_once():
+    size = size_of("qwen3-0.6b")
+    memory = estimate_memory(size, config(use_vllm=False), ModelConfig(), EIGHT, 1024, 80)
+    assert memory.generation["KV cache (transformers)"] == 256 * 17408 * 112 * 1024
+
+
+# Checks
+
+
+def test_the_papers_settings_raise_nothing():
+    args, size = config(), size_of("qwen3-8b")
+    memory = estimate_memory(size, args, ModelConfig(), EIGHT, 1024, 80)
+    findings = [
+        *check_method(args, DataArguments()),
+        *check_batch(args, EIGHT, batch_arithmetic(args, 40_315), 40_315),
+        *check_lengths(args, 1024, size),
+        *check_memory(args, EIGHT, memory, "float32", False, 80),
+    ]
+    assert findings == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding"),
+    [
+        ({"scale_rewards": "group"}, ("error", "scale_rewards")),
+        ({"scale_rewards": "batch"}, ("error", "scale_rewards")),
+        ({"length_shaping": "l1_exact"}, ("error", "length_budget")),
+        ({"vllm_importance_sampling_correction": True}, ("warning", "vllm_importance_sampling_correction")),
+        ({"use_bias_correction_kl": True}, ("warning", "use_bias_correction_kl")),
+        ({"lr_scheduler_type": "linear"}, ("warning", "lr_scheduler_type")),
+        ({"loss_type": "grpo"}, ("warning", "loss_type")),
+        ({"mask_truncated_completions": True}, ("warning", "mask_truncated_completions")),
+    ],
+)
+def test_what_contradicts_the_method(changes, finding):
+    assert settings(check_method(config(**changes), DataArguments())) == {finding}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale_rewards": "group", "length_shaping": "none"},
+        {"vllm_importance_sampling_correction": True, "vllm_importance_sampling_mode": "token_truncate"},
+        {"vllm_importance_sampling_correction": True, "use_vllm": False},
+        {"use_bias_correction_kl": True, "beta": 0.0},
+        {"lr_scheduler_type": "constant_with_warmup"},
+    ],
+)
+def test_what_does_not(changes):
+    assert settings(check_method(config(**changes), DataArguments())) == set()
+
+
+def test_length_budgets_belong_to_l1():
+    budget = DataArguments(length_budget=[128, 10_000])
+    assert settings(check_method(config(length_shaping="l1_max"), budget)) == set()
+    assert settings(check_method(config(), budget)) == {("warning", "length_budget")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "finding"),
+    [
+        ({}, 127, ("error", "dataset")),
+        ({"gradient_accumulation_steps": 128}, 40_315, ("warning", "gradient_accumulation_steps")),
+        ({"gradient_accumulation_steps": 512}, 40_315, ("warning", "gradient_accumulation_steps")),
+        ({"num_iterations": 2}, 40_315, ("warning", "gradient_accumulation_steps")),
+        ({"vllm_tensor_parallel_size": 3}, 40_315, ("error", "vllm_tensor_parallel_size")),
+    ],
+)
+def test_batches_that_differ(changes, rows, finding):
+    args = config(**changes)
+    (found,) = check_batch(args, EIGHT, batch_arithmetic(args, rows), rows)
+    assert (found.severity, found.setting) == finding
+    if finding[1] == "gradient_accumulation_steps":
+        assert "Set it to 256" in found.message or "set it to 256" in found.message
+
+
+def test_lengths_beyond_vllm_or_the_model():
+    size = size_of("qwen3-8b")
+    assert settings(check_lengths(config(vllm_max_model_length=17_407), 1024, size)) == {
+        ("error", "vllm_max_model_length")
+    }
+    assert settings(check_lengths(config(max_completion_length=32_000), 1024, size)) == {
+        ("error", "max_completion_length")
+    }
+
+
+def test_memory_that_does_not_fit_says_what_to_change():
+    size = size_of("qwen3-14b")
+
+    def findings(gpu_memory, dtype="float32", launch=EIGHT, **changes):
+        args = config(launch, **changes)
+        memory = estimate_memory(size, args, ModelConfig(dtype=dtype), launch, 1024, gpu_memory)
+        return list(check_memory(args, launch, memory, dtype, False, gpu_memory))
+
+    found = findings(40, vllm_enable_sleep_mode=False)
+    assert ("error", "gpu_memory") in settings(found)
+    assert "set `vllm_enable_sleep_mode`" in next(f.message for f in found if f.setting == "gpu_memory")
+    assert settings(findings(80, vllm_gpu_memory_utilization=0.2)) == {("error", "vllm_gpu_memory_utilization")}
+    assert ("warning", "dtype") in settings(findings(1000, dtype="bfloat16", launch=Launch(8, "ddp")))
+    assert settings(findings(1000, dtype="bfloat16")) == set()
+
+
+# The whole report
+
+
+def report(*argv: str) -> tuple[int, str]:
+    output = io.StringIO()
+    status = dry_run(argv, console=Console(file=output, width=200))
+    return status, output.getvalue()
+
+
+@pytest.fixture
+def tiny_recipe(tiny_model, tmp_path, monkeypatch) -> list[str]:
+    """A run on the files of the fixtures that can work: 2 steps of 2 prompts x 4 completions."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "recipe.yaml"
+    recipe = {
+        "model_name_or_path": tiny_model,
+        "dataset": [f"deepscaler={DATA}/deepscaler.jsonl"],
+        "benchmarks": [f"aime24={DATA}/aime24.jsonl"],
+        "max_prompt_length": 128,
+        "max_completion_length": 8,
+        "num_generations": 4,
+        "generation_batch_size": 8,
+        "per_device_train_batch_size": 8,
+        "gradient_accumulation_steps": 1,
+        "num_train_epochs": 1,
+        "lr_scheduler_type": "constant",
+        "output_dir": str(tmp_path / "out"),
+        "gpu_memory": 16,
+    }
+    path.write_text(yaml.safe_dump(recipe))
+    return ["--config", str(path), "--dry_run"]
+
+
+def test_a_run_that_can_work(tiny_recipe, tmp_path):
+    status, text = report(*tiny_recipe)
+    assert status == 0, text
+    for line in [
+        "2 x 4 completions",
+        "each process holds 2 whole groups",
+        "at most 64 (8 x 8)",
+        "4 rows",
+        "0 of 4 prompts are longer than 128 tokens",
+        "Evaluation problems in the training data",
+        "Memory of one GPU",
+        "Nothing speaks against this run.",
+    ]:
+        assert line in text, f"{line!r} is missing from:\n{text}"
+    assert not (tmp_path / "out").exists(), "a dry run wrote something"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--num_processes", "7"], "among 7 processes"),
+        (["--num_generations", "3"], "whole groups of 3"),
+        (["--scale_rewards", "group"], "scale_rewards: 'group'"),
+        (["--max_prompt_length", "2"], "no prompt is that short"),
+        (["--max_completion_length", "256"], "but the model is made for 256"),
+        (["--gpu_memory", "2"], "and a GPU has 2"),
+        (["--dataset", f"deepscaler={DATA}/gsm8k.jsonl"], "Missing: problem. Needed: (problem, answer)"),
+        (["--benchmarks", f"svamp={DATA}/gsm8k.jsonl"], "Missing: question_concat"),
+        (["--num_generations", "16", "--generation_batch_size", "128"], "4 prompts do not fill one batch of 8"),
+        (["--coda_alpha", "2"], "`coda_alpha` is 2.0"),
+        (["--accelerate_config", "nothing.yaml"], "there is no such file"),
+    ],
+)
+def test_runs_that_cannot_work_have_a_status_of_their_own(tiny_recipe, changes, message):
+    status, text = report(*tiny_recipe, *changes)
+    assert status == 1, text
+    assert message in text
+    assert "This run cannot work" in text
+
+
+def test_contaminated_training_data_is_named(tiny_recipe):
+    status, text = report(*tiny_recipe, "--dataset", f"math_level1={DATA}/math_hub.jsonl", "--num_generations", "8",
+                          "--benchmarks", f"math500={DATA}/math_hub_as_math500.jsonl")  # fmt: skip
+    assert status == 1 and "There is no file" in text  # a benchmark that is missing is an error, not a clean bill
+    rows = [json.loads(line) for line in (DATA / "math500.jsonl").read_text().splitlines()]
+    training = Path("training.jsonl")
+    training.write_text("".join(json.dumps({"problem": row["problem"], "answer": "1"}) + "\n" for row in rows[:2]))
+    status, text = report(*tiny_recipe, "--dataset", "deepscaler=training.jsonl", "--benchmarks",
+                          f"math500={DATA}/math500.jsonl")  # fmt: skip
+    assert status == 0
+    assert "2 of 3 problems of math500 are in the training data" in text
+
+
+def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    sizes = Qwen3Config(num_hidden_layers=2, hidden_size=64, intermediate_size=128, num_attention_heads=4,
+                        num_key_value_heads=2, head_dim=16, vocab_size=1000)  # fmt: skip
+    sizes.to_json_file(tmp_path / "config.json")
+    status, text = report("--config", "recipes/qwen3-8b/coda.yaml", "--dry_run", "--model_name_or_path", "no/model",
+                          "--model_config", str(tmp_path / "config.json"))  # fmt: skip
+    assert status == 0, text
+    assert "40,315 (published size; not loaded here)" in text
+    assert "314 (123 prompts left over)" in text
+    assert "prompt lengths and end-of-sequence tokens were not checked" in text
+    status, text = report("--config", "recipes/qwen3-8b/coda.yaml", "--dry_run", "--model_config", "no/model")
+    assert "so memory was not estimated" in text
+
+
+def test_14b_on_40_gib_cannot_work(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    status, text = report("--config", "recipes/qwen3-14b/coda.yaml", "--dry_run", "--gpu_memory", "40")
+    assert status == 1
+    assert "gpu_memory: About" in text and "and a GPU has 40" in text
+
+
+def test_what_the_memory_cannot_be_worked_out_for(tiny_recipe, tmp_path):
+    status, text = report(*tiny_recipe, "--use_peft", "true", "--lora_target_modules", "no_such", "module")
+    assert status == 1 and "lora_target_modules: " in text
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    status, text = report(*tiny_recipe, "--model_config", str(tmp_path / "config.json"))
+    assert status == 0 and "does not have hidden_size" in text
