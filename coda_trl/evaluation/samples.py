@@ -14,6 +14,8 @@ from typing import Any
 
 SAMPLES_FILE = "samples.jsonl"
 
+_BLOCK = 1 << 16  # bytes read at a time in search of the last line break
+
 REQUIRED_FIELDS = {
     "benchmark": (str,),
     "problem_id": (str, int),
@@ -124,23 +126,30 @@ class SampleWriter:
         except BlockingIOError as error:
             self._file.close()
             raise BlockingIOError(f"another process is writing to {self.path}; wait for it or end it") from error
-        self._drop_incomplete_line()
+        self._repair_last_line()
         self.done: dict[tuple[str, str], set[int]] = {}
         for sample in read_samples(self.path):
             self._note(sample)
 
-    def _drop_incomplete_line(self) -> None:
+    def _repair_last_line(self) -> None:
         with open(self.path, "rb+") as file:
-            end = file.seek(0, os.SEEK_END)
-            keep, position = 0, end
-            while position and not keep:
-                start = max(0, position - (1 << 16))
-                file.seek(start)
-                newline = file.read(position - start).rfind(b"\n")
-                keep = start + newline + 1 if newline >= 0 else 0
-                position = start
-            if keep < end:
-                file.truncate(keep)
+            end, start, tail = file.seek(0, os.SEEK_END), 0, b""
+            for block in range(end - 1, -1, -_BLOCK):  # from the end, block by block, to the last line break
+                begin = max(0, block + 1 - _BLOCK)
+                file.seek(begin)
+                tail = file.read(block + 1 - begin) + tail
+                if b"\n" in tail:
+                    start = begin + tail.rindex(b"\n") + 1
+                    break
+            if start == end:
+                return
+            try:
+                json.loads(tail[tail.rfind(b"\n") + 1 :])
+            except ValueError:
+                file.truncate(start)
+            else:  # a whole line whose line break is missing
+                file.seek(end)
+                file.write(b"\n")
 
     def _note(self, sample: dict[str, Any]) -> None:
         numbers = self.done.setdefault((sample["benchmark"], sample["problem_id"]), set())

@@ -74,8 +74,9 @@ class TransformersEngine:
         self.settings = settings
         self.stop_token_ids = torch.tensor(sorted(stop_token_ids), device=model.device)
         self.pad_token_id = min(stop_token_ids) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        # A configuration of our own: the model's may hold a repetition penalty or a top-k that nobody asked for.
-        self.generation_config = GenerationConfig(
+        # In place of the model's own, which may hold a repetition penalty or a top-k that nobody asked for. (Handed to
+        # `generate` instead, it would be filled up from the model's.)
+        self.model.generation_config = GenerationConfig(
             max_new_tokens=settings.max_tokens,
             do_sample=False,
             eos_token_id=sorted(stop_token_ids),
@@ -112,7 +113,6 @@ class TransformersEngine:
         output = self.model.generate(
             input_ids=input_ids,
             attention_mask=attention_mask,
-            generation_config=self.generation_config,
             logits_processor=self._sampling([request.seed + sample for request, sample in samples], device),
         )
         return [

@@ -18,6 +18,8 @@ from .generation import Generation, Request, SamplingSettings
 # Sequences handed to an engine at a time: more than it schedules together, so that it never waits for the next.
 _SEQUENCES_IN_FLIGHT = 2048
 
+_PATIENCE = 5.0  # seconds between looks at whether the replicas are alive
+
 
 class VLLMEngine:
     """
@@ -128,7 +130,7 @@ def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[
 def _receive(results: multiprocessing.Queue, workers: Sequence[multiprocessing.Process]) -> tuple[int, list]:
     while True:
         try:
-            index, answers = results.get(timeout=5)
+            index, answers = results.get(timeout=_PATIENCE)
         except queue.Empty:
             failed = [worker for worker in workers if worker.exitcode not in (None, 0)]
             if failed:

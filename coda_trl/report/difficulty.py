@@ -8,7 +8,7 @@ from ..evaluation.comparison import Comparison as Difference
 from ..evaluation.comparison import compare
 from ..evaluation.metrics import accuracy, mean_tokens
 from .comparison import BANDS, EASY, HARD, Comparison, pool
-from .elements import Cell, Plot, Section, Table, difference, number, text
+from .elements import Cell, Plot, Section, Table, difference, number, text, tokens
 from .main_results import NOISE
 from .runs import Run
 from .style import legend, panels, run_styles
@@ -82,7 +82,7 @@ def _band_table(comparison: Comparison) -> Table:
                 text(run.name),
                 number(len(keys), digits=0),
                 number(estimate(accuracy(outcomes)), 100, 1),
-                number(estimate(mean_tokens(outcomes)), 1, 0),
+                tokens(estimate(mean_tokens(outcomes))),
             ]
             if has_reference and run is comparison.reference:
                 row += [Cell(""), Cell("")]

@@ -159,6 +159,12 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     return Cell(show(result.value) + unit, span, value, scale * result.low, scale * result.high)
 
 
+def tokens(result: Estimate | float) -> Cell:
+    """A cell for a number of tokens: with a digit after the point if there are fewer than 100."""
+    value = result.value if isinstance(result, Estimate) else result
+    return number(result, digits=1 if abs(value) < 100 else 0)
+
+
 def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_better: bool | None = True) -> Cell:
     """
     A cell for a difference to the reference, with its tone.

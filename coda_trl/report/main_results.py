@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from ..evaluation.bootstrap import Estimate, estimate, replicates, summarise
 from ..evaluation.comparison import Comparison as Difference
@@ -19,8 +20,8 @@ from ..evaluation.metrics import (
     wrong_tokens,
 )
 from .comparison import Comparison
-from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text
-from .runs import Run, _benchmark_order
+from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text, tokens
+from .runs import Run, benchmark_order
 from .style import legend, panels, run_styles
 
 Metric = Callable[[Outcomes], Ratio]
@@ -49,8 +50,8 @@ def main_results(comparison: Comparison) -> Section:
         section.missing = "No run has an evaluation (samples.jsonl or summary.json)."
         return section
     section.items = [
-        _table(comparison, benchmarks, "accuracy", "Accuracy (%)", 100, 1),
-        _table(comparison, benchmarks, "tokens", "Tokens per answer", 1, 0),
+        _table(comparison, benchmarks, "accuracy", "Accuracy (%)"),
+        _table(comparison, benchmarks, "tokens", "Tokens per answer"),
         _trade_off(comparison, benchmarks),
     ]
     if comparison.sampled:
@@ -61,7 +62,7 @@ def main_results(comparison: Comparison) -> Section:
 def all_benchmarks(comparison: Comparison) -> list[str]:
     """Benchmarks that any run has, in the paper's order."""
     names = {name for run in comparison.runs for name in (*run.samples, *run.summaries)}
-    return sorted(names, key=_benchmark_order)
+    return sorted(names, key=benchmark_order)
 
 
 def benchmark_estimate(run: Run, benchmark: str, metric: str) -> Estimate | None:
@@ -106,14 +107,14 @@ def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Differenc
     )
 
 
-def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: str, scale: float, digits: int) -> Table:
+def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: str) -> Table:
     sets: Mapping[str, list[str]] = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
         sets = {**sets, "Average": benchmarks}
     rows, marked = [], set()
     for run in comparison.runs:
         results = [average_estimate(run, names, metric) for names in sets.values()]
-        rows.append([text(run.name), *(_cell(result, scale, digits) for result in results)])
+        rows.append([text(run.name), *(_cell(result, metric) for result in results)])
     for run in comparison.others:
         differences = [run_difference(run, comparison.reference, names) for names in sets.values()]
         marked.add(len(rows))
@@ -128,8 +129,10 @@ def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: st
     )
 
 
-def _cell(result: Estimate | None, scale: float, digits: int) -> Cell:
-    return Cell(MISSING) if result is None else number(result, scale, digits)
+def _cell(result: Estimate | None, metric: str) -> Cell:
+    if result is None:
+        return Cell(MISSING)
+    return number(result, 100, 1) if metric == "accuracy" else tokens(result)
 
 
 def _difference_cell(result: Difference | None, metric: str) -> Cell:
@@ -157,8 +160,8 @@ def _details(comparison: Comparison) -> Table:
                 continue
             outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
 
-            def show(ratio: Ratio, scale: float, digits: int, seed: int = seed) -> Cell:
-                return number(estimate(ratio, seed), scale, digits)
+            def percent(ratio: Ratio, seed: int = seed) -> Cell:
+                return number(estimate(ratio, seed), 100, 1)
 
             rows.append(
                 [
@@ -166,11 +169,11 @@ def _details(comparison: Comparison) -> Table:
                     text(run.name),
                     number(len(outcomes.problems), digits=0),
                     number(outcomes.samples.sum() / len(outcomes.problems), digits=0),
-                    *(show(pass_at_k(outcomes, k), 100, 1) for k in tries),
-                    show(correct_tokens(outcomes), 1, 0),
-                    show(wrong_tokens(outcomes), 1, 0),
-                    show(truncated_share(outcomes), 100, 1),
-                    show(unscorable_share(outcomes), 100, 1),
+                    *(percent(pass_at_k(outcomes, k)) for k in tries),
+                    tokens(estimate(correct_tokens(outcomes), seed)),
+                    tokens(estimate(wrong_tokens(outcomes), seed)),
+                    percent(truncated_share(outcomes)),
+                    percent(unscorable_share(outcomes)),
                 ]
             )
     return Table(
@@ -209,12 +212,12 @@ def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
             results = [benchmark_estimate(run, benchmark, metric) for metric in ("tokens", "accuracy")]
             if None in results:
                 continue
-            tokens, share = results
+            spent, share = results
             family = run.name.partition("@")[0] if run.budget else run.name
-            _point(panel, tokens, share, styles[run.name], label=family)
+            _point(panel, spent, share, styles[run.name], label=family)
             if run.budget:
-                curves.setdefault(family, []).append((tokens.value, 100 * share.value, run.name))
-            data.setdefault(benchmark, {})[run.name] = {"tokens": vars(tokens), "accuracy": vars(share)}
+                curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
+            data.setdefault(benchmark, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
         for points in curves.values():  # budget-conditioned runs: one curve over their budgets
             x, y, names = zip(*sorted(points), strict=True)
             panel.plot(x, y, color=styles[names[0]]["color"], linestyle=styles[names[0]]["linestyle"], linewidth=1)
@@ -234,7 +237,7 @@ def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
     )
 
 
-def _point(panel, tokens: Estimate, share: Estimate, style: dict, label: str) -> None:
+def _point(panel: Axes, spent: Estimate, share: Estimate, style: dict, label: str) -> None:
     def error(result: Estimate, scale: float) -> np.ndarray | None:
         if result.low is None:
             return None
@@ -242,9 +245,9 @@ def _point(panel, tokens: Estimate, share: Estimate, style: dict, label: str) ->
         return scale * np.array([[max(0, result.value - result.low)], [max(0, result.high - result.value)]])
 
     panel.errorbar(
-        tokens.value,
+        spent.value,
         100 * share.value,
-        xerr=error(tokens, 1),
+        xerr=error(spent, 1),
         yerr=error(share, 100),
         fmt=style["marker"],
         color=style["color"],

@@ -129,7 +129,7 @@ def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "r
             raise FileNotFoundError(f"run {name!r}: there is no folder {folder}")
         _load_folder(run, folder, split_by)
     _note_missing(run)
-    run.samples = dict(sorted(run.samples.items(), key=lambda item: _benchmark_order(item[0])))
+    run.samples = dict(sorted(run.samples.items(), key=lambda item: benchmark_order(item[0])))
     return run
 
 
@@ -200,7 +200,8 @@ def _note_missing(run: Run) -> None:
         run.missing.append("no training log: no training curves")
 
 
-def _benchmark_order(name: str) -> tuple:
+def benchmark_order(name: str) -> tuple:
+    """Sorting key: the paper's benchmarks in its order, then others by name, numbers in them by size."""
     known = _ORDER.index(name) if name in _ORDER else len(_ORDER)
     return known, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 

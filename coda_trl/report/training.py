@@ -1,6 +1,7 @@
 """Training curves: gates, reward, easy penalty, length, and evaluation during training (Fig. 2 and 4)."""
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_keys
 from .comparison import Comparison
@@ -128,7 +129,7 @@ def _plot(
     return Plot(key, title, caption, figure, data)
 
 
-def _draw(axis, line: Curve, style: dict, name: str) -> None:
+def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
     pen = {"color": style["color"], "linestyle": style["linestyle"]}
     if len(line.steps) < 30:
         axis.plot(line.steps, line.values, label=name, marker=style["marker"], markersize=4, linewidth=1.2, **pen)

@@ -1,0 +1,155 @@
+"""Metrics, intervals and comparisons on samples whose answers can be worked out by hand."""
+
+import numpy as np
+import pytest
+
+from coda_trl.evaluation import (
+    Ratio,
+    accuracy,
+    collect,
+    compare,
+    correct_tokens,
+    estimate,
+    interval,
+    mean_tokens,
+    pass_at_k,
+    replicates,
+    truncated_share,
+    unscorable_share,
+    wrong_tokens,
+)
+
+
+def sample(problem, correct, tokens=10, finish="stop", benchmark="b"):
+    return {
+        "benchmark": benchmark,
+        "problem_id": problem,
+        "tokens": tokens,
+        "finish_reason": finish,
+        "correct": correct,
+    }
+
+
+@pytest.fixture
+def outcomes():
+    return collect(
+        [
+            sample("p", True, 10),
+            sample("p", True, 30),
+            sample("p", False, 100, "length"),
+            sample("p", False, 60),
+            sample("q", False, 100, "length"),
+            sample("q", None, 50),
+        ]
+    )["b"]
+
+
+def test_metrics_by_hand(outcomes):
+    assert accuracy(outcomes).value == pytest.approx((2 / 4 + 0 / 1) / 2)  # a sample without a verdict does not count
+    assert mean_tokens(outcomes).value == pytest.approx((200 / 4 + 150 / 2) / 2)
+    assert correct_tokens(outcomes).value == pytest.approx((10 + 30) / 2)
+    assert wrong_tokens(outcomes).value == pytest.approx((100 + 60 + 100) / 3)
+    assert truncated_share(outcomes).value == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert unscorable_share(outcomes).value == pytest.approx((0 + 1 / 2) / 2)
+
+
+def test_every_problem_weighs_the_same_in_an_unfinished_run():
+    samples = [sample("p", True)] * 8 + [sample("q", False)]
+    assert accuracy(collect(samples)["b"]).value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "expected"),
+    [(4, 1, 2, 0.5), (8, 3, 4, 1 - 5 / 70), (8, 0, 8, 0.0), (8, 5, 4, 1.0), (3, 2, 1, 2 / 3)],
+)
+def test_pass_at_k_by_hand(n, c, k, expected):
+    samples = [sample("p", index < c) for index in range(n)]
+    assert pass_at_k(collect(samples)["b"], k).value == pytest.approx(expected)
+
+
+def test_pass_at_k_leaves_out_problems_with_too_few_samples(outcomes):
+    assert pass_at_k(outcomes, 4).denominator.tolist() == [1, 0]
+    assert np.isnan(pass_at_k(outcomes, 5).value)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        pass_at_k(outcomes, 0)
+
+
+def test_the_bootstrap_resamples_problems_not_samples():
+    # One problem always right, one always wrong: a resample of two problems has accuracy 0, 1/2 or 1, however many
+    # samples there are.
+    samples = [sample("p", True)] * 500 + [sample("q", False)] * 500
+    ratio = accuracy(collect(samples)["b"])
+    values, counts = np.unique(replicates(ratio), return_counts=True)
+    assert values.tolist() == [0, 0.5, 1]
+    assert counts / 2000 == pytest.approx([0.25, 0.5, 0.25], abs=0.04)
+    assert (estimate(ratio).low, estimate(ratio).high) == (0, 1)
+
+
+def test_interval_is_made_of_percentiles():
+    assert interval(np.arange(101.0), confidence=0.9) == pytest.approx((5, 95))
+    assert interval(np.array([1.0, np.nan, 3.0]), confidence=0.5) == pytest.approx((1.5, 2.5))
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for seed in range(200):
+        rates = rng.beta(2, 1, size=50)  # mean 2/3
+        result = estimate(Ratio(rng.binomial(8, rates) / 8, np.ones(50)), seed=seed, num_resamples=500)
+        covered += result.low <= 2 / 3 <= result.high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_one_problem_has_no_interval():
+    result = estimate(accuracy(collect([sample("p", True)])["b"]))
+    assert (result.value, result.low, result.high) == (1, None, None)
+
+
+def runs_that_differ(token_factor=1.0, solve=0, benchmark="b"):
+    """Two runs on 40 problems of very different lengths; the first spends `token_factor` of the tokens and solves more."""
+    reference = [sample(i, i % 2 == 0, 100 * (i + 1), benchmark=benchmark) for i in range(40)]
+    mine = [
+        sample(i, i % 2 == 0 or i < solve, round(100 * (i + 1) * token_factor), benchmark=benchmark) for i in range(40)
+    ]
+    return collect(mine), collect(reference)
+
+
+def test_a_run_does_not_differ_from_itself():
+    result = compare(*runs_that_differ())
+    assert result.num_problems == 40
+    for difference in (result.accuracy_points, result.token_change):
+        assert (difference.value, difference.low, difference.high) == (0, 0, 0)
+        assert not difference.excludes_zero
+
+
+def test_pairing_by_problem_removes_the_spread_between_problems():
+    result = compare(*runs_that_differ(token_factor=0.9))
+    assert result.token_change.value == pytest.approx(-10)
+    # Lengths spread over a factor of 40; unpaired, the interval would be tens of percent wide.
+    assert result.token_change.high - result.token_change.low < 1e-6
+    assert result.token_change.excludes_zero
+
+
+def test_a_difference_on_few_problems_may_be_noise():
+    assert compare(*runs_that_differ(solve=2)).accuracy_points.value == pytest.approx(2.5)  # one more of 40
+    assert not compare(*runs_that_differ(solve=2)).accuracy_points.excludes_zero
+    assert compare(*runs_that_differ(solve=20)).accuracy_points.excludes_zero  # ten more of 40
+
+
+def test_only_problems_of_both_runs_are_compared():
+    mine = collect([sample("p", True), sample("q", True), sample("mine", True)])
+    theirs = collect([sample("q", False), sample("p", True), sample("theirs", False), sample("theirs2", False)])
+    result = compare(mine, theirs)
+    assert (result.accuracy_points.value, result.num_problems) == (50, 2)
+    with pytest.raises(ValueError, match="no problem in common"):
+        compare(mine, collect([sample("other", True)]))
+
+
+def test_benchmarks_weigh_the_same_and_are_resampled_independently():
+    pairs = [runs_that_differ(solve=10, benchmark=name) for name in ("a", "b")]
+    single = compare(*pairs[0]).accuracy_points
+    mine, theirs = ({**pairs[0][side], **pairs[1][side]} for side in (0, 1))
+    both = compare(mine, theirs).accuracy_points
+    assert both.value == pytest.approx(single.value)
+    # Two independent benchmarks of one size: the interval shrinks by sqrt(2). In step it would not shrink at all.
+    assert (both.high - both.low) / (single.high - single.low) == pytest.approx(2**-0.5, abs=0.1)

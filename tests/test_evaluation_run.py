@@ -1,0 +1,277 @@
+"""Whole evaluations with the transformers engine on a tiny random model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from coda_trl.evaluation import Benchmark, read_samples
+from coda_trl.evaluation.generation import Request, SamplingSettings
+from coda_trl.evaluation.loading import load_benchmark
+from coda_trl.evaluation.models import load_tokenizer, locate, stop_token_ids
+from coda_trl.evaluation.runner import EvaluationConfig, evaluate
+from coda_trl.evaluation.transformers_engine import TransformersEngine
+
+
+def ask(text):
+    return [{"role": "user", "content": text}]
+
+
+def problems(count=4):
+    return [{"prompt": ask(f"{i} + {i} ="), "solution": str(2 * i), "rung": i % 2} for i in range(count)]
+
+
+def grade(completions, asked):
+    return [problem["solution"] in completion.split() for completion, problem in zip(completions, asked, strict=True)]
+
+
+def sums(count=4):
+    return Benchmark("sums", problems(count), grade)
+
+
+def settings(model, folder, **changes):
+    arguments = {"engine": "transformers", "n": 3, "temperature": 1.0, "top_p": 1.0, "max_tokens": 12, "batch_size": 4}
+    return EvaluationConfig(model, str(folder), **(arguments | changes))
+
+
+def by_key(folder):
+    return {
+        (s["benchmark"], s["problem_id"], s["sample"]): (s["completion"], s["tokens"], s["correct"], s["seed"])
+        for s in read_samples(folder / "samples.jsonl")
+    }
+
+
+def test_an_evaluation_writes_every_sample_and_a_summary(tiny_model, tmp_path):
+    summary = evaluate(settings(tiny_model, tmp_path), [sums()])
+    samples = list(read_samples(tmp_path / "samples.jsonl"))
+    assert {(s["problem_id"], s["sample"]) for s in samples} == {(str(p), n) for p in range(4) for n in range(3)}
+    for s in samples:
+        problem = problems()[int(s["problem_id"])]
+        assert s["prompt"] == problem["prompt"]
+        assert s["rung"] == problem["rung"]
+        assert s["correct"] == (problem["solution"] in s["completion"].split())
+        words = len(s["completion"].split())
+        assert (s["finish_reason"], s["tokens"]) in {("length", 12), ("stop", s["tokens"])}
+        assert words <= s["tokens"] <= 12
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert summary["engine"] == "transformers"
+    assert summary["settings"]["top_p"] == 1.0
+    assert summary["versions"]["torch"] == torch.__version__
+    assert summary["complete"]
+    assert summary["wall_seconds"] > 0
+    assert summary["tokens_per_second"] == pytest.approx(sum(s["tokens"] for s in samples) / summary["wall_seconds"])
+    result = summary["benchmarks"]["sums"]
+    assert (result["problems"], result["samples"]) == (4, 12)
+    assert result["accuracy"]["value"] == pytest.approx(sum(s["correct"] for s in samples) / 12)
+
+
+def test_samples_do_not_depend_on_their_batch_nor_on_how_many_there_are(tiny_model, tmp_path):
+    same_length = [sums()]  # prompts of one length: padding changes logits in the last digit
+    evaluate(settings(tiny_model, tmp_path / "one", batch_size=1), same_length)
+    evaluate(settings(tiny_model, tmp_path / "all", batch_size=64, n=5), same_length)
+    one, many = by_key(tmp_path / "one"), by_key(tmp_path / "all")
+    assert one == {key: many[key] for key in one}
+    assert len({completion for completion, *_ in many.values()}) > 10  # and they do differ from each other
+
+
+def test_padding_does_not_change_what_the_model_sees(tiny_model, tmp_path):
+    prompts = ["1", "1 + 2 + 3 + 4 + 5 + 6 ="]
+    mixed = Benchmark("mixed", [{"prompt": ask(text), "solution": "1"} for text in prompts], grade)
+    evaluate(settings(tiny_model, tmp_path / "alone", n=1, temperature=0, batch_size=1), [mixed])
+    evaluate(settings(tiny_model, tmp_path / "together", n=1, temperature=0, batch_size=2), [mixed])
+    assert by_key(tmp_path / "alone") == by_key(tmp_path / "together")
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.6)])
+def test_sampling_follows_the_models_distribution(tiny_model, temperature, top_p):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_model), AutoTokenizer.from_pretrained(tiny_model)
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(20)  # sharpens the distribution
+        prompt = tuple(tokenizer("1 + 2 =").input_ids)
+        logits = model(torch.tensor([prompt])).logits[0, -1]
+    expected = torch.softmax(logits / temperature, dim=0)
+    order = expected.argsort(descending=True)
+    kept = order[: int((expected[order].cumsum(0) < top_p).sum()) + 1]
+    expected = torch.zeros_like(expected).scatter(0, kept, expected[kept] / expected[kept].sum())
+    engine = TransformersEngine(
+        model, tokenizer, SamplingSettings(temperature, top_p, 1), [tokenizer.eos_token_id], batch_size=500
+    )
+    request = Request("b", "p", prompt, 0, 2000, seed=0)
+    words = [answer.text for batch in engine.generate([request]) for answer in batch]
+    vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    plain = [i for i, token in enumerate(vocabulary) if i not in tokenizer.all_special_ids]
+    observed = torch.tensor([words.count(vocabulary[i]) for i in plain]) / 2000
+    assert observed == pytest.approx(expected[plain].numpy(), abs=0.04)  # four standard errors of a share of 1/4
+    assert observed[expected[plain] == 0].sum() == 0
+
+
+def test_the_models_own_generation_settings_are_not_used(tiny_model, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.generation_config.repetition_penalty = 50.0
+    model.save_pretrained(tmp_path / "model")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "model")
+    evaluate(settings(tiny_model, tmp_path / "a"), [sums()])
+    evaluate(settings(str(tmp_path / "model"), tmp_path / "b"), [sums()])
+    assert by_key(tmp_path / "a") == by_key(tmp_path / "b")
+
+
+def test_an_answer_ends_at_any_of_the_models_stop_tokens(tiny_model, tmp_path):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_model), AutoTokenizer.from_pretrained(tiny_model)
+    wait = tokenizer.convert_tokens_to_ids("wait")
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, wait]
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    files = locate(str(tmp_path))
+    stops = stop_token_ids(files, load_tokenizer(files))
+    assert set(stops) == {tokenizer.eos_token_id, wait}
+    engine = TransformersEngine(model, tokenizer, SamplingSettings(1.0, 1.0, 30), stops)
+    answers = [a for batch in engine.generate([Request("b", "p", (1, 2), 0, 40, 0)]) for a in batch]
+    stopped = [answer for answer in answers if answer.finish_reason == "stop"]
+    assert stopped
+    assert all("wait" not in answer.text.split()[:-1] for answer in answers)
+    assert any(answer.text.endswith("wait") for answer in stopped)
+
+
+def test_an_adapter_is_applied_to_the_base_it_names(tiny_model, tmp_path):
+    torch.manual_seed(1)
+    model = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(r=2, target_modules=["o_proj"])
+    )
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=5)
+    model.save_pretrained(tmp_path / "adapter")
+    files = locate(str(tmp_path / "adapter"))
+    assert (files.model, files.adapter_rank) == (tiny_model, 2)
+    merged = model.merge_and_unload()
+    merged.save_pretrained(tmp_path / "merged")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "merged")
+    for name in ("adapter", "merged"):
+        evaluate(settings(str(tmp_path / name), tmp_path / f"{name}-out"), [sums()])
+    evaluate(settings(tiny_model, tmp_path / "base-out"), [sums()])
+    assert by_key(tmp_path / "adapter-out") == by_key(tmp_path / "merged-out")
+    assert by_key(tmp_path / "adapter-out") != by_key(tmp_path / "base-out")
+    with pytest.raises(ValueError, match="is no adapter"):
+        locate(tiny_model, base_model_name_or_path="other")
+
+
+def test_a_finished_run_draws_nothing_again_and_a_larger_n_only_what_is_new(tiny_model, tmp_path):
+    evaluate(settings(tiny_model, tmp_path), [sums()])
+    before = (tmp_path / "samples.jsonl").read_bytes()
+    again = evaluate(settings(tiny_model, tmp_path), [sums()])
+    assert (tmp_path / "samples.jsonl").read_bytes() == before
+    assert again["tokens_per_second"] > 0  # the earlier sitting still counts
+    evaluate(settings(tiny_model, tmp_path, n=5), [sums()])
+    assert (tmp_path / "samples.jsonl").read_bytes().startswith(before)
+    assert len(by_key(tmp_path)) == 20
+
+
+def test_gaps_are_filled_with_the_samples_that_belong_there(tiny_model, tmp_path):
+    evaluate(settings(tiny_model, tmp_path, n=6), [sums()])
+    complete = by_key(tmp_path)
+    lines = (tmp_path / "samples.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "samples.jsonl").write_text("".join(line for i, line in enumerate(lines) if i % 3))
+    evaluate(settings(tiny_model, tmp_path, n=6), [sums()])
+    assert by_key(tmp_path) == complete
+
+
+def test_other_settings_in_the_same_folder_are_refused(tiny_model, tmp_path):
+    evaluate(settings(tiny_model, tmp_path), [sums()])
+    with pytest.raises(ValueError, match=r"holds an evaluation with temperature=1.0, not 0.5.*choose another"):
+        evaluate(settings(tiny_model, tmp_path, temperature=0.5), [sums()])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine": "hf"}, "engine must be 'vllm' or 'transformers', got 'hf'"),
+        ({"n": 0}, "n must be at least 1"),
+        ({"temperature": -1.0}, "temperature must be at least 0"),
+        ({"top_p": 0.0}, r"top_p must lie in \(0, 1\]"),
+        ({"temperature": 0.0}, "temperature=0 gives n=3 identical samples"),
+        ({"prompt_format": "text"}, "prompt_format must be"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        settings("model", "folder", **changes)
+
+
+def test_answers_that_do_not_fit_are_refused_before_generating(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match=r"exceed the context.*set max_tokens to \d+ or less"):
+        evaluate(settings(tiny_model, tmp_path, max_tokens=10_000), [sums()])
+
+
+def test_a_benchmark_with_repeated_ids_is_refused(tiny_model, tmp_path):
+    twice = replace(sums(), problems=[{**problem, "problem_id": "same"} for problem in problems()])
+    with pytest.raises(ValueError, match="two problems with problem_id 'same'"):
+        evaluate(settings(tiny_model, tmp_path), [twice])
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from test_evaluation_run import sums, grade, settings
+from coda_trl.evaluation import Benchmark
+from coda_trl.evaluation.runner import evaluate
+
+def slowly(completions, asked):
+    time.sleep(0.2)
+    return grade(completions, asked)
+
+benchmark = Benchmark("sums", sums(10).problems, slowly)
+evaluate(settings({model!r}, {folder!r}), [benchmark])
+"""
+
+
+def test_a_killed_run_resumes_without_losing_or_doubling_a_sample(tiny_model, tmp_path):
+    unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"
+    evaluate(settings(tiny_model, unbroken), [sums(10)])
+    code = KILLED.format(tests=os.path.dirname(__file__), model=tiny_model, folder=str(killed))
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    path = killed / "samples.jsonl"
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_bytes().count(b"\n") >= 8):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with open(path, "ab") as file:  # what a write that was cut off leaves
+        file.write(b'{"benchmark": "sums", "problem_id": "9", "sam')
+    kept = path.read_bytes().count(b"\n")
+    assert 8 <= kept < 30
+    assert not json.loads((killed / "summary.json").read_text())["complete"]
+    summary = evaluate(settings(tiny_model, killed), [sums(10)])
+    assert len(path.read_text().splitlines()) == 30
+    assert by_key(killed) == by_key(unbroken)
+    assert summary["sittings"][-1]["samples"] == 30 - kept
+
+
+def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path):
+    ladder = load_benchmark("ladder")
+    assert len(ladder.problems) == 600
+    assert [problem["rung"] for problem in ladder.problems][:7] == [1, 2, 3, 4, 5, 6, 1]
+    asked = [ladder.problems[0], ladder.problems[1]]
+    assert ladder.grade([f"ans {asked[0]['solution']}", "ans -1"], asked) == [True, False]
+    assert [p["prompt"] for p in load_benchmark("ladder", limit=6).problems] == [
+        p["prompt"] for p in ladder.problems.select(range(6))
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"prompt": "What is 1 + 1?", "solution": "2"}) + "\n")
+    mine = load_benchmark(f"custom={path}", token_budget=512)
+    assert mine.name == "mine"
+    assert mine.problems[0]["prompt"][-1]["content"] == "What is 1 + 1? Think for 512 tokens."
+    assert mine.grade([r"\boxed{2}", r"\boxed{3}"], [mine.problems[0]] * 2) == [True, False]
+    assert load_benchmark(f"custom={path}", prompt_format="plain").problems[0]["prompt"].strip() == "What is 1 + 1?"
+    with pytest.raises(ValueError, match="'gsm9k' is not a benchmark"):
+        load_benchmark("gsm9k")

@@ -1,0 +1,145 @@
+"""The vLLM engine: its processes and requests against a stand-in, and against vLLM itself where it is installed."""
+
+import importlib.util
+import textwrap
+
+import pytest
+
+from coda_trl.evaluation.generation import Request, SamplingSettings
+from coda_trl.evaluation.vllm_engine import VLLMEngine
+
+# Answers with what it was asked, so that a test can see it: seed of each sample, prompt, and the replica's GPUs.
+STAND_IN = """
+import os
+from types import SimpleNamespace as N
+
+class SamplingParams:
+    def __init__(self, n, seed, output_kind, **rest):
+        assert output_kind == "final"
+        assert rest == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "stop_token_ids": [2, 7]}, rest
+        self.n, self.seed = n, seed
+
+class Engine:
+    def __init__(self, arguments):
+        self.arguments, self.waiting = arguments, []
+    def add_request(self, request_id, prompt, params, lora_request=None):
+        self.waiting.append((request_id, prompt, params, lora_request))
+    def step(self):
+        if self.arguments["model"] == "broken":
+            raise RuntimeError("out of memory")
+        if self.arguments["model"] == "killed":
+            os._exit(9)
+        request_id, prompt, params, lora = self.waiting.pop(0)
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+        answers = [
+            N(
+                text=f"{params.seed + i}|{prompt['prompt_token_ids']}|{gpus}|{lora and lora.path}",
+                token_ids=[1] * (i + 1),
+                finish_reason="length" if i else "stop",
+            )
+            for i in range(params.n)
+        ]
+        return [N(finished=False), N(finished=True, request_id=request_id, outputs=answers)]
+
+class LLM:
+    def __init__(self, **arguments):
+        assert arguments["tensor_parallel_size"] in (1, 2)
+        self.llm_engine = Engine(arguments)
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    package = tmp_path / "vllm"
+    (package / "lora").mkdir(parents=True)
+    (package / "__init__.py").write_text(STAND_IN)
+    (package / "sampling_params.py").write_text("class RequestOutputKind:\n    FINAL_ONLY = 'final'\n")
+    (package / "lora" / "__init__.py").write_text("")
+    (package / "lora" / "request.py").write_text(
+        textwrap.dedent("""
+        class LoRARequest:
+            def __init__(self, name, number, path):
+                self.path = path
+        """)
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))  # which the engine's processes inherit
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+
+
+def engine(model="m", **arguments):
+    return VLLMEngine(SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model}, **arguments)
+
+
+def requests(count):
+    return [
+        Request("b", str(i), (i,) * (i + 1), first_sample=i % 3, num_samples=2, seed=100 * i) for i in range(count)
+    ]
+
+
+def test_replicas_share_the_requests_and_every_sample_has_its_seed(stand_in):
+    asked = requests(12)
+    answers = [
+        answer for group in engine(tensor_parallel_size=2, data_parallel_size=2).generate(asked) for answer in group
+    ]
+    assert len(answers) == 24
+    assert {(a.request.problem_id, a.sample) for a in answers} == {
+        (r.problem_id, r.first_sample + i) for r in asked for i in (0, 1)
+    }
+    for answer in answers:
+        seed, prompt, gpus, adapter = answer.text.split("|")
+        assert int(seed) == answer.seed == answer.request.seed + answer.sample
+        assert prompt == str(list(answer.request.prompt_ids))
+        assert gpus in ("4,5", "6,7")
+        assert adapter == "None"
+        first = answer.sample == answer.request.first_sample
+        assert (answer.tokens, answer.finish_reason) == ((1, "stop") if first else (2, "length"))
+
+
+def test_an_adapter_goes_with_every_request(stand_in):
+    answers = [answer for group in engine(adapter="folder").generate(requests(2)) for answer in group]
+    assert all(answer.text.endswith("|folder") for answer in answers)
+
+
+def test_a_failing_replica_ends_the_run_with_its_traceback(stand_in):
+    with pytest.raises(RuntimeError, match="out of memory"):
+        list(engine("broken").generate(requests(1)))
+
+
+def test_a_replica_that_dies_ends_the_run(stand_in, monkeypatch):
+    monkeypatch.setattr("coda_trl.evaluation.vllm_engine._PATIENCE", 0.2)
+    with pytest.raises(RuntimeError, match="ended with exit code 9.*run the same command again"):
+        list(engine("killed").generate(requests(1)))
+
+
+def test_more_replicas_than_gpus_are_refused(stand_in):
+    with pytest.raises(ValueError, match="need 6 GPUs, but 4 are visible: lower one of the two"):
+        engine(tensor_parallel_size=2, data_parallel_size=3)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
+def test_vllm_and_transformers_agree_within_sampling_error(tiny_model, tmp_path):
+    from coda_trl.evaluation import Benchmark, collect, compare, read_samples
+    from coda_trl.evaluation.runner import EvaluationConfig, evaluate
+
+    def holds_a_wait(completions, problems):
+        return ["wait" in completion.split() for completion in completions]
+
+    problems = [{"prompt": [{"role": "user", "content": f"{i} + {i} ="}], "solution": str(2 * i)} for i in range(20)]
+    outcomes = {}
+    for name in ("vllm", "transformers"):
+        config = EvaluationConfig(
+            tiny_model,
+            str(tmp_path / name),
+            engine=name,
+            n=50,
+            temperature=1.0,
+            top_p=0.9,
+            max_tokens=24,
+            gpu_memory_utilization=0.3,
+        )
+        evaluate(config, [Benchmark("sums", problems, holds_a_wait)])
+        outcomes[name] = collect(read_samples(tmp_path / name / "samples.jsonl"))
+    difference = compare(outcomes["vllm"], outcomes["transformers"], num_resamples=4000)
+    # 1,000 samples each: standard errors of about 2 points and 2%.
+    assert abs(difference.accuracy_points.value) < 8
+    assert abs(difference.token_change.value) < 8
