@@ -139,13 +139,14 @@ def shape_rewards(
     >>> import torch
     >>> from coda_trl.shaping import shape_rewards
 
-    >>> rewards = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    >>> lengths = torch.tensor([100, 200, 300, 400, 500, 100, 200, 300, 400, 500])
-    >>> shaped = shape_rewards(rewards, lengths, num_generations=5)
+    >>> rewards = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    >>> lengths = torch.tensor([100, 200, 300, 400, 100, 200, 300, 400])
+    >>> shaped = shape_rewards(rewards, lengths, num_generations=4)
     >>> shaped.success_rate
     tensor([1., 0.])
-    >>> shaped.rewards  # all five correct: the longer, the less; none correct: nothing to shape
-    tensor([0.9559, 0.9307, 0.9000, 0.8693, 0.8441, 0.0000, 0.0000, 0.0000, 0.0000, 0.0000])
+    >>> shaped.rewards.view(2, 4)  # all correct: the longer, the less; none correct: nothing to shape
+    tensor([[0.9523, 0.9191, 0.8809, 0.8477],
+            [0.0000, 0.0000, 0.0000, 0.0000]])
 
     ```
     """
@@ -206,7 +207,7 @@ def _gates(success_rate: torch.Tensor, tau_easy: float, tau_hard: float) -> tupl
 def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool) -> torch.Tensor:
     """Sigmoid of the lengths `(P, G)`, normalised by mean and deviation of the `counted` rollouts of each group."""
     count = counted.sum(dim=1, keepdim=True)
-    # Measured from the shortest counted rollout, equal lengths give a deviation of exactly 0 in float32 as well.
+    # Measured from the shortest counted rollout, float32 tells long rollouts apart that differ by a token or by none.
     shortest = length.masked_fill(~counted, torch.inf).amin(dim=1, keepdim=True)
     length = torch.where(count > 0, length - shortest, 0.0)
     mean = (length * counted).sum(dim=1, keepdim=True) / count.clamp(min=1)

@@ -25,7 +25,7 @@ def launch(model: str, folder: Path, processes: int) -> None:
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     done = subprocess.run(
-        [*command, str(script), model, str(folder)], env=environment, capture_output=True, text=True, timeout=150
+        [*command, str(script), model, str(folder)], env=environment, capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 0, done.stderr[-5000:]
 

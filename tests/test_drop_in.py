@@ -52,6 +52,7 @@ def assert_shaped(trainer) -> None:
         assert torch.tensor(entry["loss"]).isfinite()
 
 
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 def test_readme_example_with_nothing_but_the_names_changed(tiny_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no `args`: the output folder is named after the model
     monkeypatch.setattr("transformers.training_args.is_torch_bf16_gpu_available", lambda: True)  # TRL's default
@@ -134,14 +135,17 @@ def test_evaluation_before_training_and_on_several_sets(tiny_model, tmp_path):
     assert_shaped(trainer)
 
 
-def test_evaluation_batches_of_unequal_size_fill_one_table(tiny_model, tmp_path):
+def test_batches_with_and_without_a_success_rate_fill_one_table(tiny_model, tmp_path):
     def thirds(completion_ids, **kwargs):  # 0, 1/2 and 1: some batches look like correctness, some do not
         return [ids[0] % 3 / 2 for ids in completion_ids]
 
-    options = args(tmp_path, length_shaping="none", log_completions=True, num_generations_eval=2)
-    trainer = CodaGRPOTrainer(tiny_model, thirds, options, PROMPTS, PROMPTS.select(range(7)))
+    sizes = {"num_generations_eval": 2, "per_device_eval_batch_size": 2}
+    options = args(tmp_path, length_shaping="none", log_completions=True, generation_batch_size=16, **sizes)
+    trainer = CodaGRPOTrainer(tiny_model, thirds, options, PROMPTS, PROMPTS)
     trainer.evaluate()
-    assert len(pd.read_parquet(tmp_path / "completions" / "completions_00000.parquet")) == 8  # the newest ones
+    found = pd.read_parquet(tmp_path / "completions" / "completions_00000.parquet")
+    assert len(found) == 16
+    assert found["coda/length"].notna().all() and 0 < found["coda/success_rate"].isna().mean() < 1
 
 
 @pytest.mark.parametrize("rich", [True, False])
