@@ -106,7 +106,7 @@ def test_one_problem_has_no_interval():
 
 
 def runs_that_differ(token_factor=1.0, solve=0, benchmark="b"):
-    """Two runs on 40 problems of very different lengths; the first spends `token_factor` of the tokens and solves more."""
+    """Two runs on 40 problems of very different lengths; one spends `token_factor` of the tokens and solves more."""
     reference = [sample(i, i % 2 == 0, 100 * (i + 1), benchmark=benchmark) for i in range(40)]
     mine = [
         sample(i, i % 2 == 0 or i < solve, round(100 * (i + 1) * token_factor), benchmark=benchmark) for i in range(40)

@@ -118,8 +118,15 @@ def test_more_replicas_than_gpus_are_refused(stand_in):
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
 def test_vllm_and_transformers_agree_within_sampling_error(tiny_model, tmp_path):
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
     from coda_trl.evaluation import Benchmark, collect, compare, read_samples
     from coda_trl.evaluation.runner import EvaluationConfig, evaluate
+
+    # vLLM's CPU kernels want heads of at least 32.
+    config = AutoConfig.from_pretrained(tiny_model, head_dim=32)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "model")
 
     def holds_a_wait(completions, problems):
         return ["wait" in completion.split() for completion in completions]
@@ -128,7 +135,7 @@ def test_vllm_and_transformers_agree_within_sampling_error(tiny_model, tmp_path)
     outcomes = {}
     for name in ("vllm", "transformers"):
         config = EvaluationConfig(
-            tiny_model,
+            str(tmp_path / "model"),
             str(tmp_path / name),
             engine=name,
             n=50,

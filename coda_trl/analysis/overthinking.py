@@ -10,9 +10,12 @@ WINDOW = 6  # words in a row that make a restatement
 _SHORTEST = 3  # words of the shortest problem whose restatement can be told from mere use of its numbers
 
 _WORD = re.compile(r"[^\W_]+(?:['’.,][^\W_]+)*")
+_HYPHEN = "[-\u2010\u2011 ]?"
 _VERIFICATION = re.compile(
-    r"\b(?:(?:re|double|cross)?[-\u2010\u2011 ]?check(?:s|ed|ing)?|verif(?:y|ies|ied|ying|ication)|"
-    r"re[-\u2010\u2011]?(?:evaluat|examin)(?:e|es|ed|ing|ation)|confirm(?:s|ed|ing)?)\b"
+    rf"\b(?:(?:(?:re|double|cross){_HYPHEN})?check(?:s|ed|ing)?"
+    r"|verif(?:y|ies|ied|ying|ication)"
+    rf"|re{_HYPHEN}(?:evaluat(?:e[sd]?|ing|ion)|examin(?:e[sd]?|ing|ation))"
+    r"|confirm(?:s|ed|ing)?)\b"
 )
 
 

@@ -77,6 +77,8 @@ def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate |
     single = [benchmark_estimate(run, benchmark, metric) for benchmark in benchmarks]
     if any(result is None for result in single):
         return None
+    if len(single) == 1:
+        return single[0]
     value = float(np.mean([result.value for result in single]))
     if not all(benchmark in run.samples for benchmark in benchmarks):
         return Estimate(value)

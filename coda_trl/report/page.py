@@ -13,7 +13,7 @@ from .difficulty import buckets, headline
 from .main_results import main_results
 from .optimality import optimality
 from .reasoning import reasoning
-from .render import write_files, write_numbers, write_page
+from .render import write_figures, write_numbers, write_page, write_tables
 from .runs import Run, load_run
 from .style import PLOT_SETTINGS
 from .training import training
@@ -94,10 +94,9 @@ def _write(comparison: Comparison, out: Path, title: str, tables_json: bool) -> 
     if tables_json:
         about = {"reference": reference, "missing": {run.name: run.missing for run in comparison.runs}}
         write_numbers(out / "tables.json", sections, about)
-    write_files(out, sections)
-    write_page(
-        out / PAGE, title=title, runs=comparison.runs, reference=reference, sections=sections, version=__version__
-    )
+    write_tables(out / "tables", sections)
+    content = {"title": title, "runs": comparison.runs, "reference": reference, "sections": sections}
+    write_page(out / PAGE, write_figures(out / "figures", sections), version=__version__, **content)
     return out / PAGE
 
 

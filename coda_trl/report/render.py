@@ -16,49 +16,71 @@ from .elements import Cell, Plot, Section, Table
 _TONE_MARKS = {"noise": "≈ "}
 
 
-def write_page(path: Path, **content: Any) -> None:
+def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
     """
     Writes the HTML page. Figures are embedded as SVG images, so it needs no other file and no network.
 
     Args:
         path (`Path`):
             Where to.
+        images (`dict[str, bytes]`):
+            Figures as SVG, by key.
         **content:
             What the template shows.
     """
     environment = Environment(
         loader=PackageLoader("coda_trl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["svg"] = _svg_address
+    environment.filters["svg"] = lambda plot: (
+        f"data:image/svg+xml;base64,{base64.b64encode(images[plot.key]).decode()}"
+    )
     environment.tests["plot"] = lambda item: isinstance(item, Plot)
     path.write_text(environment.get_template("report.html.j2").render(**content), encoding="utf-8")
 
 
-def _svg_address(plot: Plot) -> str:
-    buffer = io.BytesIO()
-    plot.canvas.savefig(buffer, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
-
-
-def write_files(folder: Path, sections: Sequence[Section]) -> None:
+def write_tables(folder: Path, sections: Sequence[Section]) -> None:
     """
-    Writes every table to `tables/` (`.md`, `.tex`) and every figure to `figures/` (`.svg`, `.png`).
+    Writes every table as Markdown and as LaTeX.
 
     Args:
         folder (`Path`):
-            Folder of the report.
+            Where to.
         sections (`Sequence[Section]`):
-            Its parts.
+            Parts of the report.
     """
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for item in (item for section in sections for item in section.items):
         if isinstance(item, Table):
-            (folder / "tables" / f"{item.key}.md").write_text(markdown(item), encoding="utf-8")
-            (folder / "tables" / f"{item.key}.tex").write_text(latex(item), encoding="utf-8")
-        else:
-            for kind, arguments in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
-                item.canvas.savefig(folder / "figures" / f"{item.key}.{kind}", **arguments)
+            (folder / f"{item.key}.md").write_text(markdown(item), encoding="utf-8")
+            (folder / f"{item.key}.tex").write_text(latex(item), encoding="utf-8")
+
+
+def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]:
+    """
+    Writes every figure as PNG and as SVG.
+
+    Args:
+        folder (`Path`):
+            Where to.
+        sections (`Sequence[Section]`):
+            Parts of the report.
+
+    Returns:
+        `dict[str, bytes]`: The SVG files by key, for the page.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    images = {}
+    for plot in (item for section in sections for item in section.items):
+        if not isinstance(plot, Plot):
+            continue
+        plot.canvas.draw_without_rendering()
+        plot.canvas.set_layout_engine("none")  # laid out once is enough for both files
+        buffer = io.BytesIO()
+        plot.canvas.savefig(buffer, format="svg", metadata={"Date": None})
+        images[plot.key] = buffer.getvalue()
+        (folder / f"{plot.key}.svg").write_bytes(images[plot.key])
+        plot.canvas.savefig(folder / f"{plot.key}.png", dpi=160)
+    return images
 
 
 def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]) -> None:

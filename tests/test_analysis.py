@@ -1,0 +1,257 @@
+"""The paper's analyses on inputs whose results can be worked out by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from coda_trl.analysis import (
+    REFLECTIVE_TERMS,
+    Restatements,
+    base_reward_key,
+    best_budget,
+    best_budgets,
+    bucket_names,
+    budget_curve,
+    compare_buckets,
+    count_verifications,
+    curve,
+    difficulty_buckets,
+    evaluation_keys,
+    find_trainer_state,
+    is_reflective,
+    pooled_success_rate,
+    read_log_history,
+    reflection,
+)
+from coda_trl.evaluation import collect
+
+# Difficulty
+
+
+def test_buckets_hold_10_20_20_20_20_10_percent_hardest_first():
+    rates = np.array([0.9, 0.0, 0.5, 0.2, 1.0, 0.3, 0.7, 0.4, 0.6, 0.1])
+    assert difficulty_buckets(rates).tolist() == [4, 0, 3, 1, 5, 2, 4, 2, 3, 1]
+    assert bucket_names() == ["0–10%", "10–30%", "30–50%", "50–70%", "70–90%", "90–100%"]
+
+
+def test_ties_are_cut_without_regard_to_the_order_of_problems():
+    rates = np.ones(1000)
+    buckets = difficulty_buckets(rates, percentiles=(50,))
+    assert buckets.sum() == 500
+    assert 200 < buckets[:500].sum() < 300  # the first half of the file is not one bucket
+    assert difficulty_buckets(rates, percentiles=(50,)).tolist() == buckets.tolist()
+
+
+def runs(token_factor):
+    """Ten problems; problem i is right i times out of 10, and takes 100 tokens in the reference."""
+
+    def samples(tokens):
+        return [
+            {
+                "benchmark": "b",
+                "problem_id": str(i),
+                "tokens": tokens(i),
+                "finish_reason": "stop",
+                "correct": k < i,
+            }
+            for i in range(10)
+            for k in range(10)
+        ]
+
+    return collect(samples(lambda i: round(100 * token_factor(i)))), collect(samples(lambda i: 100))
+
+
+def test_token_ratio_by_bucket():
+    mine, reference = runs(lambda i: 0.5 if i >= 5 else 1.2)
+    rate = pooled_success_rate([mine, reference])
+    assert rate["b", "3"] == pytest.approx(0.3)
+    buckets = compare_buckets(mine, reference, rate, percentiles=(50,))
+    assert [bucket.token_ratio.value for bucket in buckets] == pytest.approx([1.2, 0.5])
+    assert [bucket.token_ratio.high for bucket in buckets] == pytest.approx([1.2, 0.5])  # paired, hence no spread
+    assert [bucket.accuracy_points.value for bucket in buckets] == [0, 0]
+    assert [bucket.success_rate for bucket in buckets] == pytest.approx([0.2, 0.7])
+    assert [bucket.num_problems for bucket in buckets] == [5, 5]
+
+
+def test_pooled_difficulty_favours_no_run_where_own_difficulty_does():
+    # Two runs of the same model: any difference within a bucket is an artefact of how problems were sorted.
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(size=400)
+
+    def draw():
+        return collect(
+            {"benchmark": "b", "problem_id": str(i), "tokens": 1, "finish_reason": "stop", "correct": bool(right)}
+            for i, rate in enumerate(rates)
+            for right in rng.random(8) < rate
+        )
+
+    mine, reference = draw(), draw()
+    own = compare_buckets(mine, reference, pooled_success_rate([reference]))
+    pooled = compare_buckets(mine, reference, pooled_success_rate([mine, reference]))
+    assert own[0].accuracy_points.value > 1.5 and own[-1].accuracy_points.value < -1.5
+    assert all(bucket.accuracy_points.low <= 0 <= bucket.accuracy_points.high for bucket in pooled)
+
+
+# Reflection
+
+
+def test_there_are_17_terms_and_each_makes_a_response_reflective():
+    assert len(set(REFLECTIVE_TERMS)) == 17
+    for term in REFLECTIVE_TERMS:
+        assert is_reflective(f"Hmm, {term.upper()}: 5"), term
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Wait!", "(wait)", "wait-list", "double\u2011check", "check\n again", "not yet.", "re-Think it", "$x$yet"[3:]],
+)
+def test_terms_are_found_as_whole_words_in_any_case(text):
+    assert is_reflective(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["waiting", "await", "wait_for", "yeti", "verified", "verifying", "re-checked", "recheck2", "check it again"],
+)
+def test_parts_of_words_and_other_forms_are_not_terms(text):
+    assert not is_reflective(text)
+
+
+def test_reflection_ratios_by_hand():
+    result = reflection(["wait", "wait", "wait", "yet", "5"], [True, False, None, True, True])
+    assert (result.responses, result.reflective, result.correct_reflective) == (5, 4, 2)
+    assert (result.ratio, result.correct_ratio) == (0.8, 0.5)
+    assert np.isnan(reflection(["5"], [True]).correct_ratio)
+
+
+# Overthinking
+
+CAPS = (
+    "Danny collects bottle caps and wrappers. He found 65 wrappers and 5 bottle caps at the park. "
+    "How many more wrappers than bottle caps did Danny find at the park?"
+)
+
+
+@pytest.mark.parametrize(
+    ("response", "count"),
+    [
+        ("65 - 5 = 60, so 60 more wrappers.", 0),
+        ("He found 65 wrappers and 5.", 1),  # six words in a row
+        ("He found 65 wrappers and five.", 0),  # five
+        ("So HOW many more *wrappers* than bottle caps did Danny find at the park? Well, 60.", 1),
+        ("He found 65 wrappers and 5 bottle caps at the park. Then again: he found 65 wrappers and 5 bottle caps.", 2),
+        (CAPS, 1),
+    ],
+)
+def test_restatements_are_passages_of_six_words_of_the_problem(response, count):
+    assert Restatements(CAPS)(response) == count
+
+
+def test_a_short_problem_counts_only_as_a_whole_and_a_very_short_one_never():
+    assert Restatements("3 +9 +4 =")("okay we add up 3 +9 +4 so far 3 then +9") == 1
+    assert Restatements("3 +9 +4 =")("3 +9 12 +4 16 ans 16") == 0
+    assert Restatements("3 +9 =")("3 +9 12 ans 12") == 0
+
+
+@pytest.mark.parametrize(
+    ("response", "count"),
+    [
+        ("Let me double-check. I verified it; re-checking, cross check, and a re-evaluation confirms it.", 6),
+        ("The paycheck and the checkpoint are veritable.", 0),
+        ("3 +9 12 verify 9 +3 12 same ans 12", 1),
+    ],
+)
+def test_verifications_are_whole_words_in_all_their_forms(response, count):
+    assert count_verifications(response) == count
+
+
+# Optimality
+
+
+def test_budget_curve_and_best_budgets_by_hand():
+    # Problem 0: right at 10 and at 40 tokens. Problem 1: right at 20 tokens, wrong at 5; so every sample weighs 1/4.
+    problem, correct = np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0])
+    found = budget_curve(problem, correct, np.array([10, 40, 20, 5]))
+    assert found.budgets.tolist() == [0, 10, 20, 40]
+    assert found.success.tolist() == [0, 0.25, 0.5, 0.75]
+    assert found.at(np.array([0, 9, 10, 39, 40, 99])).tolist() == [0, 0, 0.25, 0.25 + 0.25, 0.75, 0.75]
+    assert best_budgets(found) == [(0.025, 20), (0.0125, 40)]  # 10 lies on the line from 0 to 20
+    assert [best_budget(found, price) for price in (0.03, 0.02, 0.0125, 0.01, 0)] == [0, 20, 20, 40, 40]
+    assert found.utility(20, 0.02) == pytest.approx(0.1)
+    assert found.marginal_gain(np.array([0, 20, 40])).tolist() == pytest.approx([0.025, 0.0125])
+
+
+def test_problems_weigh_the_same_and_samples_without_a_verdict_are_left_out():
+    problem, correct = np.array([0, 0, 0, 1, 2]), np.array([1, 1, np.nan, 0, np.nan])
+    assert budget_curve(problem, correct, np.full(5, 10)).success.tolist() == [0, 0.5]
+    with pytest.raises(ValueError, match="no sample has a verdict"):
+        budget_curve(problem, np.full(5, np.nan), np.full(5, 10))
+
+
+def test_best_budget_maximises_utility():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        found = budget_curve(rng.integers(0, 10, 60), rng.integers(0, 2, 60).astype(float), rng.integers(1, 200, 60))
+        for price in rng.exponential(0.005, 10):
+            utilities = found.utility(np.arange(201), price)
+            assert found.utility(best_budget(found, price), price) == pytest.approx(utilities.max())
+
+
+def test_nothing_correct_means_no_budget_is_worth_anything():
+    found = budget_curve(np.zeros(3, dtype=int), np.zeros(3), np.ones(3))
+    assert best_budgets(found) == []
+    assert best_budget(found, 0.0) == 0
+    with pytest.raises(ValueError, match="price must be at least 0"):
+        best_budget(found, -1)
+
+
+# Training logs
+
+
+def write_state(folder, history):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+
+
+def test_the_latest_checkpoint_is_read_unless_the_run_is_finished(tmp_path):
+    assert find_trainer_state(tmp_path) is None
+    for step in (9, 10, 100):
+        write_state(tmp_path / f"checkpoint-{step}", [{"step": step}])
+    write_state(tmp_path / "checkpoint-best", [])
+    assert read_log_history(find_trainer_state(tmp_path)) == [{"step": 100}]
+    write_state(tmp_path, [{"step": 120}])
+    assert read_log_history(find_trainer_state(tmp_path)) == [{"step": 120}]
+
+
+def test_a_step_logged_twice_counts_once_and_gaps_are_left_out():
+    history = [
+        {"step": 2, "x": 1.0},
+        {"step": 1, "x": 5},
+        {"step": 2, "x": 3.0},
+        {"step": 3, "x": float("nan")},
+        {"step": 4},
+    ]
+    found = curve(history, "x")
+    assert (found.steps.tolist(), found.values.tolist()) == ([1, 2], [5, 3])
+    assert curve(history, "y") is None
+
+
+def test_moving_average_keeps_to_the_points_there_are():
+    found = curve([{"step": i, "x": v} for i, v in enumerate([0.0, 3.0, 6.0, 9.0])], "x").smoothed(3)
+    assert found.values.tolist() == [1.5, 3, 6, 7.5]
+
+
+def test_names_in_the_log_of_trl():
+    shaped = [{"step": 1, "rewards/length_shaping/mean": 0.1, "rewards/accuracy_reward/mean": 0.5}]
+    assert base_reward_key(shaped) == "rewards/accuracy_reward/mean"
+    assert base_reward_key([*shaped, {"step": 1, "coda/mean_score": 0.5}]) == "coda/mean_score"
+    assert base_reward_key([{"step": 1, "loss": 0.1}]) is None
+    history = [
+        {"step": 1, "eval_reward": 0.4, "eval_completions/mean_length": 9, "eval_rewards/accuracy_reward/mean": 0.4},
+        {"step": 1, "eval_rung_3_reward": 0.2, "eval_reward_std": 0.1, "reward": 0.3},
+    ]
+    assert evaluation_keys(history) == {
+        "": {"reward": "eval_reward", "length": "eval_completions/mean_length"},
+        "rung_3": {"reward": "eval_rung_3_reward"},
+    }

@@ -1,0 +1,335 @@
+"""The report: the paper's Table 1 re-entered, what is shown for which files, and that the page stands alone."""
+
+import json
+import re
+import subprocess
+import sys
+import tracemalloc
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from coda_trl.report import build_report
+from coda_trl.report.elements import Cell, Table, difference, number, tokens
+from coda_trl.report.render import latex, markdown
+from coda_trl.report.runs import load_run, load_samples
+
+ROOT = Path(__file__).parents[1]
+PAPER = json.loads((Path(__file__).parent / "fixtures" / "paper_table1.json").read_text())
+
+# Printed differences that are not those of the printed values: the paper rounded after subtracting. (model, benchmark)
+ROUNDED_APART = {
+    ("4b", "svamp"),
+    ("4b", "aime25"),
+    ("8b", "math500"),
+    ("14b", "svamp"),
+    ("14b", "math500"),
+    ("14b", "Average"),
+}
+
+
+def write_samples(folder, token_factor=1.0, problems=20, benchmark="b", rungs=False, prompts=True):
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "samples.jsonl", "w") as file:
+        for i in range(problems):
+            for k in range(4):
+                sample = {
+                    "benchmark": benchmark,
+                    "problem_id": str(i),
+                    "sample": k,
+                    "completion": f"Wait, let me verify. What is the sum of {i} and {k} please? 5",
+                    "tokens": round((50 + i + k) * token_factor),
+                    "finish_reason": "length" if k == 3 else "stop",
+                    "correct": k * problems < 5 * i,
+                }
+                if prompts:
+                    sample["prompt"] = [{"role": "user", "content": f"What is the sum of {i} and {k} please?"}]
+                if rungs:
+                    sample["rung"] = 1 + i % 3
+                file.write(json.dumps(sample) + "\n")
+    return folder
+
+
+def write_log(folder, gates=True):
+    folder.mkdir(parents=True, exist_ok=True)
+    history = []
+    for step in range(1, 41):
+        entry = {"step": step, "rewards/accuracy_reward/mean": step / 50, "completions/mean_length": 100 - step}
+        if gates:
+            entry |= {"coda/mean_w_easy": step / 40, "coda/mean_w_hard": 0.5 - step / 80}
+        history.append(entry)
+    history.append({"step": 40, "eval_rung_1_reward": 0.9, "eval_rung_1_completions/mean_length": 12.0})
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    return folder
+
+
+def read_tables(page):
+    return json.loads((page.parent / "tables.json").read_text())
+
+
+def column(table, name, row):
+    return next(cells for cells in table["rows"] if cells[0]["text"] == row)[table["columns"].index(name)]
+
+
+@pytest.mark.parametrize("model", PAPER["models"])
+def test_the_papers_table_1_gives_its_delta_row(tmp_path, model):
+    for run in ("GRPO", "CODA"):
+        values = PAPER["models"][model][run]
+        benchmarks = {
+            name: {"accuracy": share / 100, "tokens": spent}
+            for name, share, spent in zip(
+                PAPER["benchmarks"], values["accuracy"][:-1], values["tokens"][:-1], strict=True
+            )
+        }
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "summary.json").write_text(json.dumps({"benchmarks": benchmarks}))
+    page = build_report({run: tmp_path / run for run in ("GRPO", "CODA")}, "GRPO", tmp_path / "report")
+    tables, printed = read_tables(page)["tables"], PAPER["models"][model]["difference"]
+    names = [*PAPER["benchmarks"], "Average"]
+    assert tables["accuracy"]["columns"] == ["", *names]
+    for position, name in enumerate(names):
+        spent = column(tables["tokens"], name, "Δ CODA")["text"]
+        assert float(spent.replace("−", "-").rstrip("%")) == printed["tokens"][position], name
+        points = float(column(tables["accuracy"], name, "Δ CODA")["text"].replace("−", "-"))
+        tolerance = 0.1 if (model, name) in ROUNDED_APART else 0
+        assert points == pytest.approx(printed["accuracy"][position], abs=tolerance + 1e-9), name
+        for run in ("GRPO", "CODA"):
+            shown = column(tables["accuracy"], name, run)["text"]
+            assert float(shown) == pytest.approx(PAPER["models"][model][run]["accuracy"][position], abs=0.051)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("full")
+    write_samples(folder / "grpo", rungs=True)
+    write_samples(folder / "coda", token_factor=0.5, rungs=True)
+    write_log(folder / "grpo-train" / "checkpoint-40", gates=False)
+    write_log(folder / "coda-train")
+    runs = {
+        "GRPO": [folder / "grpo", folder / "grpo-train"],
+        "CODA <script>": [folder / "coda", folder / "coda-train"],
+    }
+    return build_report(runs, "GRPO", folder / "report")
+
+
+def test_a_full_report_shows_everything(full):
+    content = read_tables(full)
+    assert set(content["tables"]) == {
+        "accuracy",
+        "tokens",
+        "details",
+        "difficulty_bands",
+        "difficulty_buckets",
+        "best_budgets",
+        "reflection",
+        "overthinking",
+        "training",
+    }
+    assert set(content["figures"]) == {
+        "accuracy_against_tokens",
+        "token_ratio",
+        "budget_curves",
+        "gates",
+        "dynamics",
+        "evaluation",
+    }
+    for key in content["tables"]:
+        assert (full.parent / "tables" / f"{key}.md").stat().st_size and (
+            full.parent / "tables" / f"{key}.tex"
+        ).stat().st_size
+    for key in content["figures"]:
+        assert (full.parent / "figures" / f"{key}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (full.parent / "figures" / f"{key}.svg").read_text()
+    assert "Not shown" not in full.read_text()
+
+
+def test_samples_with_a_rung_are_split_by_it(full):
+    tables = read_tables(full)["tables"]
+    assert tables["accuracy"]["columns"] == ["", "b rung 1", "b rung 2", "b rung 3", "Average"]
+    assert column(tables["tokens"], "Average", "Δ CODA <script>")["value"] == pytest.approx(-50, abs=1)
+
+
+class Collector(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.links, self.text = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_needs_no_other_file_and_no_network(full):
+    parsed = Collector()
+    parsed.feed(full.read_text())
+    assert parsed.links
+    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in parsed.links)
+    assert not {"script", "link", "iframe"} & set(parsed.tags)  # and a run's name does not become markup
+    assert "@import" not in full.read_text() and "url(" not in full.read_text()
+
+
+def test_every_number_in_the_pages_tables_is_in_tables_json(full):
+    parsed = Collector()
+    parsed.feed(full.read_text())
+    shown = {cell["text"] for table in read_tables(full)["tables"].values() for row in table["rows"] for cell in row}
+    numbers = re.findall(r"<td[^>]*>(?:≈ )?([^<]+)<", full.read_text())
+    assert len(numbers) > 100
+    assert {entry.strip().replace("&lt;", "<").replace("&gt;", ">") for entry in numbers} - {""} <= shown
+
+
+def test_the_answer_is_given_in_words(full):
+    text = full.read_text()
+    assert "on easy problems 50% fewer tokens and no change in accuracy beyond noise" in text
+
+
+def test_a_single_run_is_reported_without_comparisons(tmp_path):
+    page = build_report({"only": write_samples(tmp_path / "run")}, None, tmp_path / "report")
+    content = read_tables(page)
+    assert content["reference"] is None
+    assert not any(row[0]["text"].startswith("Δ") for row in content["tables"]["accuracy"]["rows"])
+    assert "difficulty_buckets" not in content["tables"]
+    text = page.read_text()
+    assert "No second run with samples to compare with." in text
+    assert "This needs samples (samples.jsonl) of two runs on the same problems." in text
+    assert "no training log: no training curves" in text
+
+
+def test_missing_parts_are_named(tmp_path):
+    runs = {
+        "trained": write_log(tmp_path / "train"),
+        "sampled": write_samples(tmp_path / "samples", prompts=False),
+        "summed up": tmp_path / "summary",
+    }
+    (tmp_path / "summary").mkdir()
+    summary = {"benchmarks": {"b": {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}, "tokens": 70}}}
+    (tmp_path / "summary" / "summary.json").write_text(json.dumps(summary))
+    page = build_report(runs, "sampled", tmp_path / "report")
+    missing = read_tables(page)["missing"]
+    assert missing["trained"] == ["no evaluation: no accuracy, no tokens"]
+    assert missing["sampled"] == [
+        "b: samples without `prompt`, so restatements cannot be counted",
+        "no training log: no training curves",
+    ]
+    assert missing["summed up"][0].startswith("a summary without samples: no intervals")
+    tables = read_tables(page)["tables"]
+    assert column(tables["accuracy"], "b", "trained")["text"] == "–"
+    assert column(tables["accuracy"], "b", "summed up") == {"text": "50.0", "value": 50, "low": 40, "high": 60}
+    assert column(tables["tokens"], "b", "Δ summed up")["low"] is None  # a summary cannot be paired
+
+
+def test_only_training_runs(tmp_path):
+    page = build_report({"a": write_log(tmp_path / "a"), "b": write_log(tmp_path / "b")}, "a", tmp_path / "report")
+    assert set(read_tables(page)["tables"]) == {"training"}
+    assert page.read_text().count("Not shown.") == 5
+
+
+def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path):
+    folder = write_samples(tmp_path)
+    lines = (folder / "samples.jsonl").read_text().splitlines(keepends=True)
+    lines[0] = lines[0].replace('"correct": false', '"correct": null').replace('"correct": true', '"correct": null')
+    (folder / "samples.jsonl").write_text("".join(lines[:-1]))
+    (folder / "summary.json").write_text(json.dumps({"complete": False}))
+    missing = load_run("run", [folder]).missing
+    assert "b: between 3 and 4 samples a problem" in missing
+    assert "b: 1 samples without a verdict, left out of accuracies" in missing
+    assert any("unfinished" in sentence for sentence in missing)
+
+
+def test_runs_with_budgets_form_one_curve(tmp_path):
+    runs = {"GRPO": write_samples(tmp_path / "grpo")}
+    for budget in (64, 128):
+        runs[f"L1@{budget}"] = write_samples(tmp_path / str(budget), token_factor=budget / 100)
+    page = build_report(runs, "GRPO", tmp_path / "report")
+    figure = (page.parent / "figures" / "accuracy_against_tokens.svg").read_text()
+    assert "<!-- L1 -->" in figure and "<!-- L1@64 -->" not in figure  # one entry in the legend
+    assert set(read_tables(page)["figures"]["accuracy_against_tokens"]["data"]["b"]) == set(runs)
+
+
+def test_what_cannot_be_reported_is_refused(tmp_path):
+    run = write_samples(tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="reference='x' is not among the runs: a"):
+        build_report({"a": run}, "x", tmp_path / "out")
+    with pytest.raises(ValueError, match="give at least one run"):
+        build_report({}, None, tmp_path / "out")
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        build_report({"a": tmp_path / "gone"}, None, tmp_path / "out")
+    with pytest.raises(ValueError, match="holds neither samples.jsonl nor summary.json"):
+        build_report({"a": tmp_path / "empty"}, None, tmp_path / "out")
+    with pytest.raises(ValueError, match="two of its folders hold samples of b"):
+        build_report({"a": [run, run]}, None, tmp_path / "out")
+    with pytest.raises(ValueError, match="difficulty_run='log' has no samples"):
+        build_report({"a": run, "log": write_log(tmp_path / "log")}, "a", tmp_path / "out", difficulty_run="log")
+    lines = (run / "samples.jsonl").read_text().splitlines(keepends=True)
+    (run / "samples.jsonl").write_text("".join([*lines, lines[0]]))
+    with pytest.raises(ValueError, match="sample 0 of problem '0' in 'b' is there twice"):
+        build_report({"a": run}, None, tmp_path / "out")
+
+
+def test_texts_are_not_kept_in_memory(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    sample = {"benchmark": "b", "tokens": 1, "finish_reason": "stop", "correct": True, "completion": "word " * 10_000}
+    with open(path, "w") as file:
+        for i in range(100):  # 5 MB
+            file.write(json.dumps({**sample, "problem_id": str(i), "sample": 0}) + "\n")
+    tracemalloc.start()
+    load_samples(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e6
+
+
+def test_numbers_are_rounded_for_reading_and_kept_for_counting():
+    cell = number(0.123456, scale=100, digits=1)
+    assert (cell.text, cell.value) == ("12.3", pytest.approx(12.3456))
+    assert number(-0.04, digits=1, signed=True).text == "0.0"
+    assert number(1234.5, digits=0).text == "1,234"
+    assert number(float("nan")).text == "–"
+    assert [tokens(value).text for value in (8.25, 123.4)] == ["8.2", "123"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "better", "tone"),
+    [
+        (0.1, 2, True, "better"),
+        (0.1, 2, False, "worse"),
+        (-0.1, 2, True, "noise"),
+        (0.1, 2, None, ""),
+        (None, None, True, ""),
+    ],
+)
+def test_the_tone_of_a_difference(low, high, better, tone):
+    from coda_trl.evaluation import Estimate
+
+    assert difference(Estimate(1.0, low, high), higher_is_better=better).tone == tone
+
+
+def test_markdown_and_latex_escape_what_they_must():
+    table = Table(
+        "key", "Title", "100% of $x_1$", ["a|b", "Δ & λ"], [[Cell("x_y"), Cell("−1%", "−2, 0", tone="noise")]]
+    )
+    assert "| a\\|b | Δ & λ |" in markdown(table)
+    assert "| x_y | ≈ −1% [−2, 0] |" in markdown(table)
+    tex = latex(table)
+    assert r"a\textbar{}b & $\Delta$ \& $\lambda$ \\" in tex
+    assert r"x\_y & $\approx$ $-$1\% {\scriptsize [$-$2, 0]} \\" in tex
+    assert r"\caption{100\% of \$x\_1\$}" in tex
+
+
+def test_the_command_line_joins_folders_of_one_name(tmp_path):
+    write_samples(tmp_path / "GRPO")
+    write_samples(tmp_path / "eval", token_factor=0.5)
+    write_log(tmp_path / "train")
+    command = [sys.executable, str(ROOT / "recipes" / "report.py"), "GRPO", "CODA=eval", "CODA=train"]
+    options = ["--reference", "GRPO", "--out", "report", "--tables_json"]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command + options, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert f"Report: {(tmp_path / 'report' / 'index.html').as_uri()}" in result.stdout
+    content = json.loads((tmp_path / "report" / "tables.json").read_text())
+    assert content["missing"]["CODA"] == []
+    assert "gates" in content["figures"]
