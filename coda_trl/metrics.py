@@ -6,8 +6,8 @@ from .shaping import ShapedRewards
 
 
 def _mean(values: torch.Tensor) -> float:
-    """Mean, 0 for no values: what the published code logs then."""
-    return values.mean().item() if values.numel() else 0.0
+    """Mean, NaN for no values."""
+    return values.mean().item()
 
 
 def _mean_per_group(values: torch.Tensor, mask: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
@@ -35,7 +35,9 @@ def published_metrics(
             Success rate down to which the hard condition counts as triggered.
 
     Returns:
-        `dict[str, float]`: Lengths in tokens, everything else a share or a reward. Averages over nothing are 0.
+        `dict[str, float]`: Lengths in tokens, everything else a share or a reward. NaN is a mean over nothing, as the
+        length of wrong rollouts where all are right: [`CodaGRPOTrainer`] leaves it out when it averages batches, and
+        logs 0, like the published code, if no batch had anything to average.
     """
     groups = (shaped.success_rate.shape[0], -1)
     scorable = ~rewards.isnan()

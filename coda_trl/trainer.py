@@ -1,3 +1,4 @@
+import math
 import textwrap
 
 import torch
@@ -28,6 +29,7 @@ class CodaGRPOTrainer(GRPOTrainer):
     in each rollout (results of tools are not its doing), and `_calculate_rewards`, which shapes the correctness reward
     where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward
     column of its own, `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
+    `log` turns means over nothing into 0.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -158,3 +160,10 @@ class CodaGRPOTrainer(GRPOTrainer):
             values = values.repeat_interleave(num_generations)[start : start + len(prompts)]
             self._log_completion_extra(f"coda/{column}", values.tolist())
         return rewards_per_func
+
+    def log(self, logs, start_time=None):
+        mode = "train" if self.model.training else "eval"
+        for key, values in self._metrics[mode].items():  # one value a batch; TRL averages those that are not NaN
+            if key.startswith("coda/") and all(map(math.isnan, values)):
+                values[:] = [0.0]
+        super().log(logs, start_time)

@@ -1,6 +1,6 @@
 """Metrics of a batch, worked out by hand. The 18 published ones also meet golden vectors in `test_shaping_golden`."""
 
-from math import nan
+from math import isnan, nan
 
 import pytest
 import torch
@@ -80,7 +80,8 @@ def test_nothing_scorable():
     assert found["coda/unscorable_ratio"] == 1
     assert found["coda/easy/share"] == found["coda/middle/share"] == found["coda/hard/share"] == 0
     assert found["coda/frac_zero_std_base"] == found["coda/frac_zero_std_shaped"] == 1  # no signal is left in it
-    assert found["coda/mean_score"] == found["coda/success_rate"] == found["coda/mean_w_hard"] == 0
+    for name in ("mean_score", "success_rate", "mean_w_hard", "mean_response_length_wrong"):
+        assert isnan(found[f"coda/{name}"]), name
 
 
 @pytest.mark.parametrize("method", ["none", "coda", "vlp", "asrr"])

@@ -223,6 +223,25 @@ def test_resuming_gives_the_metrics_of_an_uninterrupted_run(tiny_model, tmp_path
     assert metrics(resumed) == metrics(whole)
 
 
+def test_means_over_several_batches_leave_out_those_without_a_member(tiny_model, tmp_path):
+    verdicts = iter([[1, 1, 1, 1], [0, 1, 1, 0], [1, 1, 1, 1]])
+
+    def scripted(completions, **kwargs):
+        return next(verdicts)
+
+    options = {"per_device_eval_batch_size": 4, "log_completions": True, "generation_batch_size": 16}
+    trainer = make(tiny_model, tmp_path, scripted, eval_dataset=PROMPTS.select(range(3)), **options)
+    trainer.evaluate()
+    found = table(trainer)
+    mixed = found[4:8]
+    for kind, value in {"wrong": 0, "correct": 1}.items():
+        lengths = mixed["coda/length"][mixed["scripted"] == value]
+        (logged,) = logs(trainer, f"eval_coda/mean_group_response_length_{kind}")
+        assert logged == pytest.approx(lengths.mean())
+    (logged,) = logs(trainer, "eval_coda/hard_trigger_no_correct_rate")
+    assert logged == 0  # no group was hard in any batch
+
+
 def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
     trainer = make(tiny_model, tmp_path, right)
     trainer.create_model_card(model_name="tiny")
