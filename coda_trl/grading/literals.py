@@ -7,7 +7,7 @@ from functools import lru_cache
 from .normalize import WORDS, normalize
 from .units import Quantity
 
-MAX_DIGITS = 1000
+MAX_DIGITS = 500
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(rf"^([+-]?)\s*({_DECIMAL})$")

@@ -32,7 +32,7 @@ class Grade:
     Attributes:
         verdict (`bool` or `None`): right or wrong; `None` if the gold cannot be read.
         answer (`str` or `None`): content of the deciding box, `None` if there is none.
-        seconds (`float`): time spent on this case (on an equal one of the same batch, if it was graded with that).
+        seconds (`float`): time spent on this gold and answer (once for equal ones in a batch).
         stopped (`bool`): the limit on time or memory was reached, so that the verdict is `False`.
     """
 
@@ -122,26 +122,33 @@ class GradingPool:
         if len(completions) != len(golds):
             raise ValueError(f"There are {len(completions)} completions but {len(golds)} golds; each needs its own.")
         grades: list[Grade | None] = [None] * len(completions)
-        waiting: dict[Case, list[int]] = {}
-        answers: list[str | None] = []
-        for index, (completion, gold) in enumerate(zip(completions, golds, strict=True)):
-            start = time.perf_counter()
-            answer = final_answer(completion)
-            answers.append(answer)
+        same: dict[Case, list[int]] = {}  # completions of a group often end in the same answer
+        answers = [final_answer(completion) for completion in completions]
+        for index, (answer, gold) in enumerate(zip(answers, golds, strict=True)):
             case = prepare(gold, answer)
+            if case is None:
+                grades[index] = Grade(None, answer, 0.0)
+            else:
+                same.setdefault(case, []).append(index)
+
+        waiting = []
+        for case, indices in same.items():
+            start = time.perf_counter()
             try:
-                verdict = None if case is None else judge(case, NoAlgebra(), self._readable.get(case.gold, False))
+                verdict = judge(case, NoAlgebra(), self._readable.get(case.gold, False))
             except NeedsAlgebra:
-                waiting.setdefault(case, []).append(index)
+                waiting.append(case)
                 continue
-            grades[index] = Grade(verdict, answer, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            for index in indices:
+                grades[index] = Grade(verdict, answers[index], seconds)
         if progress is not None:
-            progress(len(completions) - sum(map(len, waiting.values())))
-        for case, result in self._run(list(waiting)):
-            for index in waiting[case]:
+            progress(sum(grade is not None for grade in grades))
+        for case, result in self._run(waiting):
+            for index in same[case]:
                 grades[index] = Grade(result.verdict, answers[index], result.seconds, result.stopped)
             if progress is not None:
-                progress(len(waiting[case]))
+                progress(len(same[case]))
         return grades
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ exact arithmetic. Everything else is handed to `algebra`, which is computer alge
 import re
 from typing import NamedTuple, Protocol
 
+from .evaluate import equal_by_value, is_evaluable
 from .guards import too_heavy, too_long
 from .literals import (
     chosen_letter,
@@ -27,6 +28,7 @@ from .units import split_unit
 MAX_ITEMS = 64
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])")
 _SET_OPERATION = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])")
+_INFINITE = {"\\infty", "-\\infty"}
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
 
 
@@ -130,7 +132,7 @@ def readable(gold: str, algebra: Algebra) -> bool:
     parts = [piece for part in parts for piece in _APPROXIMATELY.split(part) if piece.strip()]
     if len(parts) > 1 or parts[0] != value:
         return all(readable(part.strip(), algebra) for part in parts)
-    return algebra.reads(value)
+    return value in _INFINITE or is_evaluable(value) or algebra.reads(value)
 
 
 def _balanced(text: str) -> bool:
@@ -282,6 +284,10 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
     for sides, signs in ((answer_sides, answer_signs), (answer_sides[::-1], flipped)):
         if signs == gold_signs and all(equivalent(a, b, algebra) for a, b in zip(gold_sides, sides, strict=True)):
             return True
+    label = gold_sides[0]
+    if gold_signs == answer_signs == ["="] and LABEL.match(label) and answer_sides[0] == label:
+        if not set(LETTERS.findall(label)) & set(LETTERS.findall(gold_sides[1] + answer_sides[1])):
+            return False  # both are solved for the same letter, with different values
     return bool(LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
 
 
@@ -310,4 +316,7 @@ def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
     gold, answer = split_unit(gold).value, split_unit(answer).value
     if too_heavy(answer, gold) or too_heavy(gold, gold):
         return False
-    return algebra.equal(gold, answer)
+    if gold in _INFINITE or answer in _INFINITE:
+        return gold == answer
+    by_value = equal_by_value(gold, answer)
+    return algebra.equal(gold, answer) if by_value is None else by_value

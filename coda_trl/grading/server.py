@@ -18,18 +18,29 @@ import time
 from concurrent.futures import Future, TimeoutError
 from multiprocessing.connection import Connection
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import CONSTS, ProcessExpired, ProcessPool
 
 from . import algebra
 from .jobs import Job, Result
 from .rules import judge
 
 TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expression
+WORKING_SHARE = 0.9  # of the time limit; the rest is for ending and replacing a worker that reaches it
 CPU_SLACK = 5.0  # seconds of CPU time beyond the limit after which the kernel ends a worker that nobody else can end
-_WARM_UP = [
-    r"-\frac{3\sqrt{2}}{5} + 2\pi", r"x^{2} - 5x + 6", r"\left(\frac{1}{2}, 3\right]", r"(-\infty, 0) \cup [1, \infty)",
-    r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\frac{a+b}{2a}", r"2 \cos x", r"y = 2x + 3", r"1 + i\sqrt{3}", r"\sqrt[3]{4}",
-]  # fmt: skip
+_WARM_UP = [  # the parser learns every construct at its first occurrence, which takes ten times as long
+    r"-\frac{3\sqrt{2}}{5} + 2\pi",
+    r"\sqrt{\frac{7}{4}} \cdot 3",
+    r"x^{2} - 5x + 6",
+    r"\frac{(a+b)^{2}}{2ab}",
+    r"(-\infty, 0) \cup [1, \infty)",
+    r"\mathbb{R} \setminus \{1, 2\}",
+    r"\begin{pmatrix} 1 & -2 \\ 3 & \frac{4}{5} \end{pmatrix}",
+    r"2 \sin 2x \cos x - \tan(x)",
+    r"y = 2x + 3",
+    r"3 < x \le 4",
+    r"\sqrt[3]{4} + \log_{2} 8 + \ln 3",
+    r"|x - 1| + e^{x} + 3! + 2^{n - 1}",
+]
 
 
 def grade_job(job: Job) -> tuple[bool | None, float]:
@@ -75,7 +86,7 @@ class Server:
         )
 
     def submit(self, job: Job, retry: bool = True) -> None:
-        future = self.pool.schedule(grade_job, args=(job,), timeout=job.timeout)
+        future = self.pool.schedule(grade_job, args=(job,), timeout=WORKING_SHARE * job.timeout)
         future.add_done_callback(lambda done: self._finish(job, done, retry))
 
     def _finish(self, job: Job, future: Future, retry: bool) -> None:
@@ -116,6 +127,7 @@ def serve(workers: int, memory_mb: int, parent: int) -> None:
     for text in _WARM_UP:
         algebra.equal(text, text + " + 0")
     gc.freeze()  # forked workers share what is loaded
+    CONSTS.sleep_unit = 0.02  # how often the pool looks for workers over their time; this process has no other pool
     server = Server(output, workers, memory_mb)
     output.send("ready")
     try:

@@ -27,6 +27,8 @@ LABEL = re.compile(r"^\(?[A-Za-z](?:_\{?\w+\}?|')?(?:\([^()]*\))?(?:, [A-Za-z])*
 
 def split_top(text: str, separators: str) -> list[str]:
     """Splits at the given single characters where they stand outside of every bracket and brace."""
+    if not any(separator in text for separator in separators):
+        return [text.strip()]
     parts, depth, start = [], 0, 0
     for token in _TOKEN.finditer(text):
         symbol = token.group()
@@ -43,6 +45,8 @@ def split_top(text: str, separators: str) -> list[str]:
 
 def split_relation(text: str) -> tuple[list[str], list[str]]:
     """Sides and signs of a chain of relations at the top level: `0 < x \\le 2` gives `["0", "x", "2"], ["<", "\\le"]`."""
+    if not _RELATION.search(text):
+        return [text.strip()], []
     sides, signs, depth, start = [], [], 0, 0
     for token in _TOKEN.finditer(text):
         symbol = token.group()

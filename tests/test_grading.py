@@ -1,0 +1,206 @@
+r"""
+The rules of grading, on written cases.
+
+`fixtures/grading_cases.jsonl` holds one case a line: answers in many notations, wrong answers that look right, golds that mean nothing, and
+hostile text. A long completion is a list of `[text, times]`. `convention` marks verdicts that rest on a rule of `docs/grading.md` and
+not on mathematics. `fixtures/grading_golds.json` holds golds of public data sets in as many notations as they come.
+"""
+
+import json
+import os
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from coda_trl.grading import GradingPool, final_answer, grade
+from coda_trl.grading.extract import after_reasoning
+from coda_trl.grading.guards import too_heavy
+from coda_trl.grading.normalize import normalize
+from coda_trl.grading.rules import NeedsAlgebra, NoAlgebra, judge, prepare
+from coda_trl.grading.units import Quantity, split_unit
+
+FIXTURES = Path(__file__).parent / "fixtures"
+CASES = [json.loads(line) for line in (FIXTURES / "grading_cases.jsonl").read_text().splitlines()]
+GOLDS = json.loads((FIXTURES / "grading_golds.json").read_text())
+
+
+def text_of(completion: str | list) -> str:
+    return completion if isinstance(completion, str) else "".join(text * times for text, times in completion)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with GradingPool(timeout=6.0) as pool:  # a busy machine must not turn a right answer into a timeout
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def grades(pool):
+    """All cases in one batch, as a trainer would grade them."""
+    benign = [case for case in CASES if not case["kind"].startswith(("hostile", "adv_"))]
+    results = pool.grade([text_of(case["completion"]) for case in benign], [case["gold"] for case in benign])
+    return dict(zip([case["id"] for case in benign], results, strict=True))
+
+
+@pytest.mark.parametrize("kind", sorted({case["kind"] for case in CASES if not case["kind"].startswith(("hostile", "adv"))}))
+def test_cases(kind, grades):
+    wrong = {
+        case["id"]: (case["gold"], text_of(case["completion"])[-80:], grades[case["id"]].verdict)
+        for case in CASES
+        if case["kind"] == kind and grades[case["id"]].verdict is not case["expected"]
+    }
+    assert not wrong
+
+
+def test_hostile_text_is_wrong_and_bounded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hostile = [case for case in CASES if case["kind"].startswith(("hostile", "adv_"))]
+    with GradingPool(timeout=1.0) as pool:
+        pool.grade([r"\boxed{\sqrt{12}}"], [r"2\sqrt{3}"])
+        start = time.monotonic()
+        results = pool.grade([text_of(case["completion"]) for case in hostile], [case["gold"] for case in hostile])
+        seconds = time.monotonic() - start
+    assert [case["id"] for case, grade in zip(hostile, results, strict=True) if grade.verdict is not False] == []
+    assert seconds < 60
+    assert os.listdir() == []  # one of them would have written a file here, had it been executed
+
+
+def test_hostile_text_costs_the_calling_process_next_to_nothing():
+    for case in CASES:
+        start = time.process_time()
+        prepared = prepare(case["gold"], final_answer(text_of(case["completion"])))
+        if prepared is not None:
+            try:
+                judge(prepared, NoAlgebra(), gold_is_readable=True)
+            except NeedsAlgebra:
+                pass
+        assert time.process_time() - start < 0.25, case["id"]
+
+
+def test_every_gold_is_right_against_itself_and_wrong_against_its_neighbour(pool):
+    itself = pool.grade([f"So it is $\\boxed{{{gold}}}$." for gold in GOLDS], GOLDS)
+    assert [gold for gold, grade in zip(GOLDS, itself, strict=True) if grade.verdict is not True] == []
+    boxed = pool.grade([f"\\boxed{{{gold}}}" for gold in GOLDS], [f"\\boxed{{{gold}}}" for gold in GOLDS])
+    assert all(grade.verdict is True for grade in boxed)
+    pairs = list(pairwise(GOLDS))
+    crossed = pool.grade([f"\\boxed{{{answer}}}" for answer, _ in pairs], [gold for _, gold in pairs])
+    assert [pair for pair, grade in zip(pairs, crossed, strict=True) if grade.verdict is not False] == []
+
+
+@pytest.mark.parametrize(
+    ("completion", "answer"),
+    [
+        (r"<think>\boxed{1}</think>\boxed{2} and \boxed{3}.", "3"),
+        (r"\boxed{1} then \boxed{2", "1"),
+        (r"\boxed{1", None),
+        (r"\boxed{\frac{1}{2}", None),
+        (r"<think>\boxed{1}", None),
+        (r"<think>\boxed{1}</think>", None),
+        (r"no tag opens \boxed{1}</think> so \boxed{2}", "2"),
+        (r"\boxed{27}<think>again: \boxed{3}", "27"),
+        (r"\boxed{\boxed{27}}", r"\boxed{27}"),
+        (r"\boxed{1 + \boxed{2}}", r"1 + \boxed{2}"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{a\}b}", r"a\}b"),
+        (r"\\boxed{27}", "27"),
+        (r"\fbox{27}", "27"),
+        (r"\boxed 27$.", "27"),
+        (r"\boxed 2", None),  # perhaps the first digit of more
+        (r"\boxed{2}" + "}" * 9000 + r"\boxed{3" + "{" * 9000, "2"),
+        ("The answer is 27.", None),
+    ],
+)
+def test_which_box_decides(completion, answer):
+    assert final_answer(completion) == answer
+
+
+def test_reasoning_ends_at_the_last_closing_tag():
+    assert after_reasoning("a</think>b</think>c") == "c"
+    assert after_reasoning("no tags") == "no tags"
+
+
+@pytest.mark.parametrize(
+    "hostile", ["\\" * 100_000, "{" * 100_000, r"\boxed{" * 14_000, r"\boxed " * 14_000, r"\boxed{" * 9000 + "}" * 9000]
+)
+def test_finding_the_box_is_linear(hostile):
+    start = time.process_time()
+    final_answer(r"\boxed{1}" + hostile)
+    assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        (r"12{,}500", "12500"),
+        (r"12,\!500", "12500"),
+        (r"12\,500", "12500"),
+        ("12,500, 3", "12500, 3"),
+        ("(12,500)", "(12, 500)"),
+        ("1,2,345", "1, 2, 345"),
+        ("2 7", "2 7"),
+        ("−３½", r"-3\frac{1}{2}"),
+        ("52₈", "52_{8}"),
+        (r"\text{\textbf{27}}", "27"),
+        (r"27\text{ miles}", "27⟦miles⟧"),
+        (r"\text{27 miles}", "27⟦miles⟧"),
+        (r"\frac\pi 2 + \sqrt3", r"\frac{\pi}{2} + \sqrt{3}"),
+        (r"1 \text{ or } 2", "1, 2"),
+        ("27\x007", "27?7"),
+        (r"\left( 1 ,\; 2 \right]", "( 1, 2 ]"),
+    ],
+)
+def test_canonical_form(text, canonical):
+    assert normalize(text) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity"),
+    [
+        ("27⟦miles⟧", Quantity("27", "mi")),
+        ("27⟦mi⟧^2", Quantity("27", "mi^2")),
+        ("27 square miles", Quantity("27", "mi^2")),
+        (r"\$18.90", Quantity("18.90", "dollar")),
+        ("15%", Quantity("15", None, True)),
+        (r"45^\circ", Quantity("45", "degree")),
+        ("1.45⟦million⟧", Quantity("1450000")),
+        ("11^{⟦th⟧}", Quantity("11")),
+        ("7⟦or more⟧", Quantity("7⟦or more⟧")),
+        ("2s", Quantity("2s")),
+        ("8 abc", Quantity("8 abc")),
+        ("4:30⟦p.m.⟧", Quantity("4:30⟦p.m.⟧")),
+    ],
+)
+def test_units(text, quantity):
+    assert split_unit(text) == quantity
+
+
+def test_guards_let_every_real_gold_through():
+    assert [gold for gold in GOLDS if too_heavy(normalize(gold))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("1+" * 600, "length"),
+        ("(" * 11 + "x" + ")" * 11, "nesting"),
+        ("7" * 501, "digits"),
+        ("9^{9^{9}}", "tower"),
+        ("99999^{99999}", "exponent"),
+        ("((2^{999})^{999})^{9999}", "exponent"),
+        ("(1000!)!", "factorial"),
+        (r"\binom{10^{9}}{5}", "binomial"),
+        (r"\int_0^1 x^{x} dx", "operator"),
+        (r"e^{x^{2}} + 2^{2^{3}} + 10! + \binom{20}{10} + x^{100}", None),
+    ],
+)
+def test_guards(text, reason):
+    assert too_heavy(text) == reason
+
+
+def test_grade_is_bounded_and_says_none_for_the_gold_only():
+    assert grade(r"\boxed{\frac{\sqrt{3}}{3}}", r"\frac{1}{\sqrt{3}}") is True
+    assert grade(r"\boxed{1+}", "2") is False
+    assert grade(r"\boxed{2}", "1+") is None
+    assert grade("", None) is None

@@ -1,0 +1,151 @@
+"""What holds for every answer: notations of one value are equal, different values never are, and no text breaks the grader."""
+
+import math
+from fractions import Fraction
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coda_trl.grading import final_answer
+from coda_trl.grading.evaluate import equal_by_value
+from coda_trl.grading.literals import literal_number
+from coda_trl.grading.normalize import normalize
+from coda_trl.grading.rules import NeedsAlgebra, NoAlgebra, judge, prepare
+from coda_trl.grading.units import split_unit
+
+integers = st.integers(-(10**9), 10**9)
+PIECES = [
+    "1", "27", ",", ", ", ".", "(", ")", "[", "]", "{", "}", r"\{", r"\}", "x", "=", "<", r"\le", "+", "-", "^", "_", "/", ":", "|", "%",
+    r"\%", r"\frac", r"\sqrt", r"\pi", r"\text{", "miles", " or ", r"\cup", r"\pm", r"\boxed{", r"\approx", r"\infty", "⟦", "⟧", " ",
+    r"\in", r"\\", "\x00", "\ud800", "½", "²", "B", "!", "'", r"\circ", r"\$", "$", r"\Rightarrow", "million", r"\overline{3}", "</think>",
+]  # fmt: skip
+
+
+def decide(gold: str, answer: str) -> bool | None:
+    """The verdict, `None` where the gold means nothing or only computer algebra could tell."""
+    case = prepare(gold, final_answer(f"so $\\boxed{{{answer}}}$."))
+    try:
+        return None if case is None else judge(case, NoAlgebra())
+    except NeedsAlgebra:
+        return None
+
+
+def notations(value: int) -> list[str]:
+    sign = "-" if value < 0 else ""
+    grouped = f"{abs(value):,}"
+    return [
+        str(value),
+        sign + grouped,
+        sign + grouped.replace(",", "{,}"),
+        sign + grouped.replace(",", r",\!"),
+        sign + grouped.replace(",", r"\,"),
+        f"{value}.0",
+        f"{value}.",
+        sign.replace("-", "−") + "".join(chr(ord(digit) + 0xFEE0) for digit in str(abs(value))),
+        rf"\text{{{value}}}",
+        rf"\frac{{{3 * value}}}{{3}}",
+        f"{2 * value}/2",
+        rf"{sign}\${abs(value)}",
+        rf"{value}\text{{ miles}}",
+        f"x = {value}",
+        rf"{{{value}}}",
+        rf"{value}^\circ",
+    ]
+
+
+@given(integers)
+def test_notations_of_an_integer_are_equal(value):
+    assert {notation: decide(str(value), notation) for notation in notations(value)} == dict.fromkeys(notations(value), True)
+
+
+@given(integers, integers)
+def test_notations_of_different_integers_are_not(value, other):
+    if value != other:
+        assert not any(decide(str(value), notation) for notation in notations(other))
+
+
+@given(st.lists(st.integers(0, 999), min_size=2, max_size=5))
+def test_separators_of_thousands_make_no_number_of_a_tuple(items):
+    text = ",".join(map(str, items))
+    joined = text.replace(",", "")
+    assert decide(f"({text})", joined) is False
+    assert decide(joined, f"({text})") is False
+    assert decide(f"({text})", f"\\left({', '.join(map(str, items))}\\right)") is True
+
+
+@given(st.lists(st.integers(-50, 50), min_size=2, max_size=5), st.randoms())
+def test_order_matters_in_tuples_only(items, random):
+    shuffled = random.sample(items, len(items))
+    tuples = [f"({', '.join(map(str, one))})" for one in (items, shuffled)]
+    assert decide(*tuples) is (items == shuffled)
+    lists = [", ".join(map(str, one)) for one in (items, shuffled)]
+    assert decide(*lists) is True
+    assert decide(", ".join(map(str, [*items, 51])), lists[0]) is False
+    assert decide(tuples[0], f"\\{{{lists[0]}\\}}") is False
+
+
+@given(integers, st.integers(1, 10**6), integers, st.integers(1, 10**6))
+def test_fractions_compare_exactly(top, bottom, other_top, other_bottom):
+    gold, answer = rf"\frac{{{top}}}{{{bottom}}}", f"{other_top}/{other_bottom}"
+    assert decide(gold, answer) is (Fraction(top, bottom) == Fraction(other_top, other_bottom))
+    assert literal_number(split_unit(normalize(gold)).value) == Fraction(top, bottom)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-1000, max_value=1000))
+def test_a_rounded_decimal_is_wrong(value):
+    assert decide(str(value), f"{value}") is True
+    assert decide(str(value), f"{value}1") is False
+
+
+@given(st.lists(integers, min_size=3, max_size=3), st.lists(integers, min_size=3, max_size=3))
+def test_polynomials_compare_exactly(left, right):
+    def polynomial(coefficients, order):
+        return " + ".join(f"({coefficients[power]})x^{power}" for power in order)
+
+    same = left == right
+    assert equal_by_value(polynomial(left, (0, 1, 2)), polynomial(right, (2, 0, 1))) is same
+
+
+@given(st.integers(2, 10**6), st.integers(2, 10**6))
+def test_roots_that_differ_are_told_apart(left, right):
+    decided = equal_by_value(rf"\sqrt{{{left}}}", rf"\sqrt{{{right}}}")
+    assert decided is True if left == right else decided is False or math.isclose(left, right, rel_tol=1e-5)
+
+
+@settings(max_examples=400)
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.lists(st.sampled_from(PIECES), max_size=25))
+def test_no_text_breaks_the_grader(gold, answer):
+    assert decide("".join(gold), "".join(answer)) in (True, False, None)
+    assert decide("27", "".join(answer)) in (True, False)
+
+
+@given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", r"\}", "1", r"\\", r"\frac{1}{2}"]), max_size=30))
+def test_the_last_complete_box_is_found(pieces):
+    text = "".join(pieces)
+    best = None
+    for start in range(len(text)):  # every box by its own scan, the outermost of those that close last
+        if text.startswith(r"\boxed{", start) and not _escaped(text, start):
+            end = _closing_brace(text, start + 7)
+            if end is not None and (best is None or end > best[1]):
+                best = (start + 7, end)
+    assert final_answer(text) == (None if best is None else text[best[0] : best[1]])
+
+
+def _escaped(text: str, index: int) -> bool:
+    return False if index == 0 else (len(text[:index]) - len(text[:index].rstrip("\\"))) % 2 == 1
+
+
+def _closing_brace(text: str, index: int) -> int | None:
+    depth = 1
+    while index < len(text):
+        if text[index] == "\\":
+            if text.startswith(r"\boxed{", index):
+                depth, index = depth + 1, index + 7
+            else:
+                index += 2
+            continue
+        depth += (text[index] == "{") - (text[index] == "}")
+        if depth == 0:
+            return index
+        index += 1
+    return None
