@@ -26,7 +26,7 @@ from .loading import PromptFormat, load_benchmark, load_source, load_training_se
 from .prompts import INSTRUCTION, add_length_budget, choice_prompt, math_prompt, to_plain_text
 from .reading import DataError, DatasetUnavailableError
 from .sources import BENCHMARKS, SOURCES, TRAINING_SETS
-from .stopping import StopTokens, find_stop_tokens
+from .stopping import StopTokens, find_stop_tokens, load_generation_config
 
 __all__ = [
     "BENCHMARKS",
@@ -46,6 +46,7 @@ __all__ = [
     "find_overlap",
     "find_stop_tokens",
     "load_benchmark",
+    "load_generation_config",
     "load_source",
     "load_training_set",
     "math_prompt",

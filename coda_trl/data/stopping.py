@@ -68,6 +68,14 @@ def find_stop_tokens(
     return StopTokens(tuple(sorted(ids | {end_id})), () if end_id in ids else (end,), None)
 
 
+def load_generation_config(model_name_or_path: str, revision: str | None = None) -> GenerationConfig | None:
+    """Generation settings that come with a checkpoint, or `None`."""
+    try:
+        return GenerationConfig.from_pretrained(model_name_or_path, revision=revision)
+    except OSError:  # a checkpoint may come without
+        return None
+
+
 def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> str | None:
     """The special token that the chat template puts right behind an answer, if any."""
     turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": _MARK}]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from peft.utils.error import NoMatchingPeftModuleError
 from rich.console import Console
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 from trl import ModelConfig, TrlParser
 
-from ..data import DataArguments, find_stop_tokens
+from ..data import DataArguments, find_stop_tokens, load_generation_config
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method
 from .findings import Finding, error, warning
@@ -90,7 +90,8 @@ def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console:
     model_name = model_args.model_name_or_path
     tokenizer = _load_tokenizer(model_name, findings)
     if tokenizer is not None:
-        stop = find_stop_tokens(tokenizer, _load_generation_config(model_name), data_args.prompt_format)
+        generation_config = load_generation_config(model_name, model_args.model_revision)
+        stop = find_stop_tokens(tokenizer, generation_config, data_args.prompt_format)
         if stop.warning is not None:
             findings.append(warning("prompt_format", stop.warning))
     logging.getLogger("coda_trl.data").setLevel(logging.INFO)
@@ -157,11 +158,4 @@ def _load_tokenizer(model_name: str | None, findings: list[Finding]) -> PreTrain
                 "end-of-sequence tokens were not checked.",
             )
         )
-        return None
-
-
-def _load_generation_config(model_name: str) -> GenerationConfig | None:
-    try:
-        return GenerationConfig.from_pretrained(model_name)
-    except OSError:  # a checkpoint may come without one
         return None
