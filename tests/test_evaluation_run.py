@@ -2,16 +2,18 @@
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.evaluation import Benchmark, read_samples
 from coda_trl.evaluation.generation import Request, SamplingSettings
@@ -19,6 +21,8 @@ from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import load_tokenizer, locate, stop_token_ids
 from coda_trl.evaluation.runner import EvaluationConfig, evaluate
 from coda_trl.evaluation.transformers_engine import TransformersEngine
+from coda_trl.ladder.tokenizer import build_tokenizer
+from coda_trl.report.runs import load_samples
 
 
 def ask(text):
@@ -275,3 +279,22 @@ def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path):
     assert load_benchmark(f"custom={path}", prompt_format="plain").problems[0]["prompt"].strip() == "What is 1 + 1?"
     with pytest.raises(ValueError, match="'gsm9k' is not a benchmark"):
         load_benchmark("gsm9k")
+
+
+def test_the_command_line_evaluates_the_ladder_by_rung(tiny_model, tmp_path, monkeypatch, capsys):
+    tokenizer = build_tokenizer()
+    config = AutoConfig.from_pretrained(
+        tiny_model, vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "config.yaml").write_text("engine: transformers\nmax_tokens: 8\nn: 2\n")
+    arguments = "--config config.yaml --model_name_or_path model --benchmarks ladder --limit 12 --output_dir out --n 1"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *arguments.split()])
+    recipe = Path(__file__).parents[1] / "recipes" / "evaluate.py"
+    runpy.run_path(str(recipe), run_name="__main__")
+    assert "ladder  accuracy 0.0% [0.0%, 0.0%]  tokens" in capsys.readouterr().out
+    samples = list(read_samples(tmp_path / "out" / "samples.jsonl"))
+    assert sorted(sample["rung"] for sample in samples) == sorted(2 * [1, 2, 3, 4, 5, 6])
+    assert set(load_samples(tmp_path / "out" / "samples.jsonl")) == {f"ladder rung {rung}" for rung in range(1, 7)}

@@ -1,16 +1,26 @@
 """The vLLM engine: its processes and requests against a stand-in, and against vLLM itself where it is installed."""
 
 import importlib.util
+import os
+import signal
+import subprocess
+import sys
 import textwrap
+import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.vllm_engine import VLLMEngine
 
+ROOT = Path(__file__).parents[1]
+
 # Answers with what it was asked, so that a test can see it: seed of each sample, prompt, and the replica's GPUs.
 STAND_IN = """
 import os
+import time
 from types import SimpleNamespace as N
 
 class SamplingParams:
@@ -22,6 +32,7 @@ class SamplingParams:
 class Engine:
     def __init__(self, arguments):
         self.arguments, self.waiting = arguments, []
+        self.engine_core = N(shutdown=lambda: print("shut down", flush=True))
     def add_request(self, request_id, prompt, params, lora_request=None):
         self.waiting.append((request_id, prompt, params, lora_request))
     def step(self):
@@ -29,6 +40,10 @@ class Engine:
             raise RuntimeError("out of memory")
         if self.arguments["model"] == "killed":
             os._exit(9)
+        if self.arguments["model"] == "endless":
+            print(os.getpid(), flush=True)
+            time.sleep(0.1)
+            return []
         request_id, prompt, params, lora = self.waiting.pop(0)
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
         answers = [
@@ -109,6 +124,34 @@ def test_a_replica_that_dies_ends_the_run(stand_in, monkeypatch):
     monkeypatch.setattr("coda_trl.evaluation.vllm_engine._PATIENCE", 0.2)
     with pytest.raises(RuntimeError, match="ended with exit code 9.*run the same command again"):
         list(engine("killed").generate(requests(1)))
+
+
+ENDLESS = """
+from coda_trl.evaluation.generation import Request, SamplingSettings
+from coda_trl.evaluation.vllm_engine import VLLMEngine
+
+if __name__ == "__main__":
+    engine = VLLMEngine(SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": "endless"})
+    list(engine.generate([Request("b", "p", (1,), 0, 2, 0)]))
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    run = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    )
+    replica = psutil.Process(int(run.stdout.readline()))
+    run.send_signal(end)
+    run.wait()
+    deadline = time.monotonic() + 30
+    while replica.is_running() and replica.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert run.stdout.read().endswith("shut down\n")
 
 
 def test_more_replicas_than_gpus_are_refused(stand_in):

@@ -2,7 +2,7 @@
 
 import json
 import re
-import subprocess
+import runpy
 import sys
 import tracemalloc
 from html.parser import HTMLParser
@@ -320,16 +320,15 @@ def test_markdown_and_latex_escape_what_they_must():
     assert r"\caption{100\% of \$x\_1\$}" in tex
 
 
-def test_the_command_line_joins_folders_of_one_name(tmp_path):
+def test_the_command_line_joins_folders_of_one_name(tmp_path, monkeypatch, capsys):
     write_samples(tmp_path / "GRPO")
     write_samples(tmp_path / "eval", token_factor=0.5)
     write_log(tmp_path / "train")
-    command = [sys.executable, str(ROOT / "recipes" / "report.py"), "GRPO", "CODA=eval", "CODA=train"]
-    options = ["--reference", "GRPO", "--out", "report", "--tables_json"]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(command + options, cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert result.returncode == 0, result.stderr
-    assert f"Report: {(tmp_path / 'report' / 'index.html').as_uri()}" in result.stdout
+    monkeypatch.chdir(tmp_path)
+    arguments = "GRPO CODA=eval CODA=train --reference GRPO --out report --tables_json"
+    monkeypatch.setattr(sys, "argv", ["report.py", *arguments.split()])
+    runpy.run_path(str(ROOT / "recipes" / "report.py"), run_name="__main__")
+    assert f"Report: {(tmp_path / 'report' / 'index.html').as_uri()}" in capsys.readouterr().out
     content = json.loads((tmp_path / "report" / "tables.json").read_text())
     assert content["missing"]["CODA"] == []
     assert "gates" in content["figures"]

@@ -9,6 +9,8 @@ batches (`LLM.generate` returns when the longest answer of a batch is finished),
 import multiprocessing
 import os
 import queue
+import signal
+import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -153,6 +155,7 @@ def _serve(
     adapter: str | None,
 ) -> None:
     """Runs one replica until the queue of tasks is used up or the parent process is gone."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that the engine is shut down
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
     try:
@@ -177,24 +180,30 @@ def _answer(
     parent = multiprocessing.parent_process()
     in_flight: dict[str, Request] = {}
     more = True
-    while (more or in_flight) and parent.is_alive():
-        while more and sum(request.num_samples for request in in_flight.values()) < _SEQUENCES_IN_FLIGHT:
-            task = tasks.get()
-            if task is None:
-                more = False
-                break
-            index, request = task
-            in_flight[str(index)] = request
-            params = SamplingParams(
-                n=request.num_samples,
-                # vLLM adds the number of the sample in the request.
-                seed=request.seed + request.first_sample,
-                output_kind=RequestOutputKind.FINAL_ONLY,
-                **sampling_arguments,
-            )
-            engine.add_request(str(index), {"prompt_token_ids": list(request.prompt_ids)}, params, lora_request=lora)
-        for output in engine.step():
-            if output.finished:
-                del in_flight[output.request_id]
-                answers = [(answer.text, len(answer.token_ids), answer.finish_reason) for answer in output.outputs]
-                results.put((int(output.request_id), answers))
+    try:
+        while (more or in_flight) and parent.is_alive():
+            while more and sum(request.num_samples for request in in_flight.values()) < _SEQUENCES_IN_FLIGHT:
+                task = tasks.get()
+                if task is None:
+                    more = False
+                    break
+                index, request = task
+                in_flight[str(index)] = request
+                params = SamplingParams(
+                    n=request.num_samples,
+                    # vLLM adds the number of the sample in the request.
+                    seed=request.seed + request.first_sample,
+                    output_kind=RequestOutputKind.FINAL_ONLY,
+                    **sampling_arguments,
+                )
+                prompt = {"prompt_token_ids": list(request.prompt_ids)}
+                engine.add_request(str(index), prompt, params, lora_request=lora)
+            for output in engine.step() if in_flight else ():
+                if output.finished:
+                    del in_flight[output.request_id]
+                    answers = [(answer.text, len(answer.token_ids), answer.finish_reason) for answer in output.outputs]
+                    results.put((int(output.request_id), answers))
+    finally:
+        # vLLM's own process is not a daemon: without this, leaving would wait for it for ever, or orphan it with its
+        # GPU memory.
+        engine.engine_core.shutdown()
