@@ -1,0 +1,213 @@
+"""Every file under `recipes/`: TRL parses it, its batch adds up, and its header holds a launch line to paste."""
+
+import importlib.util
+import io
+import itertools
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from accelerate.commands.config.config_args import load_config_from_file
+from rich.console import Console
+from trl import ModelConfig, TrlParser
+
+from coda_trl.config import CodaGRPOConfig
+from coda_trl.data import DataArguments
+from coda_trl.dry_run import DryRunArguments, dry_run
+from coda_trl.dry_run.launch import planned_config, read_launch
+
+ROOT = Path(__file__).parent.parent
+RECIPES = ROOT / "recipes"
+ALL = sorted(RECIPES.rglob("*.yaml"))
+LAUNCH_FILES = [path for path in ALL if path.parent.name == "accelerate"]
+OVERLAYS = [path for path in ALL if path.parent.name in ("ablations", "slurm")]
+COMPLETE = [path for path in ALL if path not in LAUNCH_FILES + OVERLAYS]
+PAPER = [path for path in COMPLETE if path.parent.name in ("qwen3-4b", "qwen3-8b", "qwen3-14b")]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def train():
+    spec = importlib.util.spec_from_file_location("train", RECIPES / "train.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TRAIN = train()
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def parse(*argv: str):
+    """The arguments as `recipes/train.py` gets them, under the launch that the recipe is meant for."""
+    argv = TRAIN.apply_overlays(argv)
+    plan, _ = TrlParser(DryRunArguments).parse_args_and_config(argv, return_remaining_strings=True)
+    launch = read_launch(plan.accelerate_config, plan.num_processes)
+    classes = [planned_config(launch) if kind is CodaGRPOConfig else kind for kind in TRAIN.ARGUMENTS]
+    parsed = TrlParser(classes).parse_args_and_config(argv)
+    return dict(zip(TRAIN.ARGUMENTS, parsed, strict=True)) | {"launch": launch}
+
+
+def launch_lines(path: Path) -> list[str]:
+    """Commands in the comments at the top of a file."""
+    header = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
+    commands = (line[1:].strip() for line in header)
+    return [line for line in commands if re.match(r"(\w+=\S+ )*(accelerate launch|python) ", line)]
+
+
+def test_there_is_a_recipe_for_every_model_and_method():
+    assert {name(path) for path in PAPER} == {
+        f"recipes/qwen3-{size}/{method}.yaml"
+        for size in ("4b", "8b", "14b")
+        for method in ("grpo", "coda", "vlp", "asrr", "l1")
+    }
+    assert {path.stem for path in (RECIPES / "qwen3-0.6b").glob("*.yaml")} == {"coda", "grpo"}
+    assert {"cpu", "ddp", "zero2", "zero3", "fsdp2"} <= {path.stem for path in LAUNCH_FILES}
+
+
+@pytest.mark.parametrize("path", ALL, ids=name)
+def test_header_says_what_it_is_and_how_to_launch_it(path):
+    lines = path.read_text().splitlines()
+    assert re.match(r"# \w", lines[0]), "the first line says what the file is"
+    assert any(re.search(r"\b[Nn]eeds\b", line) for line in lines), "the header says what the file needs"
+    commands = launch_lines(path)
+    assert any(name(path) in command for command in commands), "a launch line names the file itself"
+    for command in commands:
+        files = [word for word in shlex.split(command) if word.endswith((".yaml", ".py"))]
+        assert [file for file in files if not Path(file).is_file()] == []
+
+
+@pytest.mark.parametrize("path", ALL, ids=name)
+def test_launch_line_is_a_run_that_can_work(path):
+    """Each line is given to the dry run as it stands, with the launch file it names."""
+    for command in launch_lines(path):
+        words = shlex.split(command)
+        script = words.index("recipes/train.py")
+        argv = words[script + 1 :]
+        launcher = words[:script]
+        if "--config_file" in launcher:
+            argv += ["--accelerate_config", launcher[launcher.index("--config_file") + 1]]
+        if "--num_processes" in launcher:
+            argv += ["--num_processes", launcher[launcher.index("--num_processes") + 1]]
+        output = io.StringIO()
+        status = dry_run(TRAIN.apply_overlays(argv), TRAIN.SCRIPT_ARGUMENTS, Console(file=output, width=200))
+        assert status == 0, f"{command}\n{output.getvalue()}"
+        contradictions = re.findall(r"^warning (?!dataset|model_name_or_path|gpu_memory)(.*)", output.getvalue(), re.M)
+        assert contradictions == [], command
+
+
+@pytest.mark.parametrize("path", LAUNCH_FILES, ids=name)
+def test_accelerate_reads_the_launch_file(path):
+    assert load_config_from_file(str(path)).num_processes >= 1
+
+
+@pytest.mark.parametrize("path", PAPER, ids=name)
+def test_values_of_the_papers_run(path):
+    parsed = parse("--config", name(path))
+    args, data = parsed[CodaGRPOConfig], parsed[DataArguments]
+    assert parsed["launch"].num_processes == 8
+    # 2,048 completions, 128 prompts x 16, one optimizer step, whole groups on every process; 314 steps an epoch
+    assert args.generation_batch_size == 2048 == args.per_device_train_batch_size * args.steps_per_generation * 8
+    assert args.steps_per_generation == args.gradient_accumulation_steps
+    assert (args.generation_batch_size // 8) % args.num_generations == 0
+    assert args.num_generations == 16
+    assert 40_315 // (args.generation_batch_size // args.num_generations) == 314
+    assert (args.num_train_epochs, args.max_steps) == (1, -1)
+    assert (data.max_prompt_length, args.max_completion_length) == (1024, 16_384)
+    assert args.vllm_max_model_length == 17_408 == data.max_prompt_length + args.max_completion_length
+    assert args.learning_rate == (3e-6 if path.parent.name == "qwen3-4b" else 1e-6)
+    assert (args.lr_scheduler_type, args.weight_decay, args.max_grad_norm) == ("constant", 0.01, 1.0)
+    assert (args.beta, args.use_bias_correction_kl, args.epsilon) == (0.001, False, 0.2)
+    assert (args.scale_rewards, args.loss_type, args.temperature) == ("none", "dapo", 1.0)
+    assert args.use_vllm and not args.vllm_importance_sampling_correction
+    assert data.dataset == ["mixed"] and data.prompt_format == "chat"
+    assert parsed[ModelConfig].dtype == "float32"  # a float32 copy of the weights exists, whatever the launch
+    assert (
+        parsed[ModelConfig].model_name_or_path == f"Qwen/Qwen3-{path.parent.name.removeprefix('qwen3-').upper()}-Base"
+    )
+
+
+@pytest.mark.parametrize("path", PAPER, ids=name)
+def test_method_parameters_of_the_paper(path):
+    parsed = parse("--config", name(path))
+    args = parsed[CodaGRPOConfig]
+    if path.stem == "coda":
+        assert args.length_shaping == "coda" and args.length_stats == "group" and not args.bonus_on_incorrect
+        assert (args.coda_alpha, args.coda_beta, args.coda_tau_easy, args.coda_tau_hard) == (0.2, 0.2, 0.75, 0.25)
+    elif path.stem == "vlp":
+        assert (args.length_shaping, args.vlp_gamma) == ("vlp", 0.1)
+    elif path.stem == "asrr":
+        assert (args.length_shaping, args.asrr_tau, args.asrr_zeta, args.asrr_window) == ("asrr", 0.75, 0.5, 2048)
+    elif path.stem == "l1":
+        assert (args.length_shaping, args.l1_eta) == ("l1_exact", 3e-4)
+        assert parsed[DataArguments].length_budget == [128, 10_000]
+    else:
+        assert args.length_shaping == "none"
+
+
+def test_recipes_of_a_model_differ_in_the_method_alone_and_those_of_a_method_in_the_model_alone():
+    """The files are complete, so nothing but this keeps them from drifting apart."""
+    values = {path: yaml.safe_load(path.read_text()) for path in PAPER}
+    method = {"output_dir", "length_shaping", "length_stats", "length_budget"}
+    model = {"output_dir", "model_name_or_path", "model_config", "accelerate_config", "learning_rate"}
+    model |= {"vllm_tensor_parallel_size", "vllm_gpu_memory_utilization"}
+    for one, other in itertools.combinations(PAPER, 2):
+        differing = {key for key in values[one] | values[other] if values[one].get(key) != values[other].get(key)}
+        differing -= {key for key in differing if key.startswith(("coda_", "vlp_", "asrr_", "l1_"))}
+        if one.parent == other.parent:
+            assert differing <= method, f"{name(one)} and {name(other)}"
+        elif one.stem == other.stem:
+            assert differing <= model, f"{name(one)} and {name(other)}"
+
+
+@pytest.mark.parametrize("path", COMPLETE, ids=name)
+def test_output_folders_are_the_files_own(path):
+    values = yaml.safe_load(path.read_text())
+    assert values["output_dir"] == f"runs/{path.parent.name}-{path.stem}"
+
+
+@pytest.mark.parametrize("path", OVERLAYS, ids=name)
+def test_overlay_changes_what_it_says_and_nothing_else(path):
+    base = parse("--config", "recipes/qwen3-8b/coda.yaml")
+    changed = parse("--config", "recipes/qwen3-8b/coda.yaml", "--overlay", name(path))
+    before, after = ({} for _ in range(2))
+    for kind in TRAIN.ARGUMENTS:
+        before |= vars(base[kind])
+        after |= vars(changed[kind])
+    overlay = yaml.safe_load(path.read_text())
+    derived = {"steps_per_generation", "distributed_state"}  # what TRL works out, and an object without equality
+    differing = {key for key in after if after[key] != before[key]} - derived
+    assert differing <= overlay.keys(), "something else changed"
+    assert {key: after[key] for key in overlay} == overlay
+    assert differing, "the overlay repeats the recipe"
+
+
+def test_overlays_come_before_the_command_line_and_the_last_one_wins(tmp_path):
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("coda_alpha: 0.1\ncoda_beta: 0.1\nlength_budget: [1, 2]\nuse_vllm: false\n")
+    second.write_text("coda_beta: 0.3\n")
+    recipe = ("--config", "recipes/qwen3-8b/coda.yaml")
+    parsed = parse(*recipe, "--coda_alpha", "0.4", "--overlay", str(first), str(second))
+    args = parsed[CodaGRPOConfig]
+    assert (args.coda_alpha, args.coda_beta, args.coda_tau_easy) == (0.4, 0.3, 0.75)
+    assert parsed[DataArguments].length_budget == [1, 2] and args.use_vllm is False
+    first.write_text("coda_gamma: 0.1\n")
+    with pytest.raises(ValueError, match="coda_gamma"):
+        parse(*recipe, "--overlay", str(first))
+
+
+@pytest.mark.parametrize("path", sorted((RECIPES / "slurm").glob("*.slurm")), ids=name)
+def test_slurm_scripts_name_files_that_are_there(path):
+    text = path.read_text()
+    assert f"sbatch {name(path)} recipes/" in text or re.search(rf"sbatch --nodes=\d+ {name(path)} recipes/", text)
+    for file in re.findall(r"recipes/[\w./-]+\.(?:yaml|py|slurm)", text):
+        assert (ROOT / file).is_file(), file
+    assert "--dry_run" in text and "set -euo pipefail" in text
