@@ -17,7 +17,7 @@ from coda_trl.analysis import (
     count_verifications,
     curve,
     difficulty_buckets,
-    evaluation_keys,
+    evaluation_histories,
     find_trainer_state,
     is_reflective,
     pooled_success_rate,
@@ -247,11 +247,15 @@ def test_names_in_the_log_of_trl():
     assert base_reward_key(shaped) == "rewards/accuracy_reward/mean"
     assert base_reward_key([*shaped, {"step": 1, "coda/mean_score": 0.5}]) == "coda/mean_score"
     assert base_reward_key([{"step": 1, "loss": 0.1}]) is None
-    history = [
-        {"step": 1, "eval_reward": 0.4, "eval_completions/mean_length": 9, "eval_rewards/accuracy_reward/mean": 0.4},
-        {"step": 1, "eval_rung_3_reward": 0.2, "eval_reward_std": 0.1, "reward": 0.3},
-    ]
-    assert evaluation_keys(history) == {
-        "": {"reward": "eval_reward", "length": "eval_completions/mean_length"},
-        "rung_3": {"reward": "eval_rung_3_reward"},
+
+
+def test_evaluation_sets_are_told_apart_by_what_transformers_adds():
+    one = {"step": 1, "eval_reward": 0.4, "eval_completions/mean_length": 9, "eval_runtime": 1.0}
+    assert evaluation_histories([one, {"step": 1, "reward": 0.3}]) == {
+        "": [{"step": 1, "reward": 0.4, "completions/mean_length": 9, "runtime": 1.0}]
+    }
+    two = [{"step": 1, "eval_reward": i, "eval_rung_3_runtime" if i else "eval_rung_1_runtime": 1.0} for i in (0, 1)]
+    assert {name: entries[0]["reward"] for name, entries in evaluation_histories(two).items()} == {
+        "rung_1": 0,
+        "rung_3": 1,
     }

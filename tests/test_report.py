@@ -9,7 +9,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
 
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.report import build_report
 from coda_trl.report.elements import Cell, Table, difference, number, tokens
 from coda_trl.report.render import latex, markdown
@@ -59,7 +61,8 @@ def write_log(folder, gates=True):
         if gates:
             entry |= {"coda/mean_w_easy": step / 40, "coda/mean_w_hard": 0.5 - step / 80}
         history.append(entry)
-    history.append({"step": 40, "eval_rung_1_reward": 0.9, "eval_rung_1_completions/mean_length": 12.0})
+    evaluation = {"eval_rewards/accuracy_reward/mean": 0.9, "eval_completions/mean_length": 12.0}
+    history.append({"step": 40, "eval_rung_1_runtime": 1.0, **evaluation})
     (folder / "trainer_state.json").write_text(json.dumps({"log_history": history}))
     return folder
 
@@ -281,6 +284,43 @@ def test_texts_are_not_kept_in_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1e6
+
+
+def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path):
+    prompts = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(4)]})
+    arguments = CodaGRPOConfig(
+        str(tmp_path / "run"),
+        per_device_train_batch_size=8,
+        per_device_eval_batch_size=8,
+        num_generations=4,
+        max_completion_length=6,
+        max_steps=2,
+        logging_steps=1,
+        eval_strategy="steps",
+        eval_steps=1,
+        save_steps=2,
+        report_to="none",
+        bf16=False,
+        use_cpu=True,
+    )
+
+    def odd(completion_ids, **kwargs):
+        return [float(ids[0] % 2) for ids in completion_ids]
+
+    sets = {"easy_rungs": prompts, "hard": prompts}
+    CodaGRPOTrainer(tiny_model, odd, arguments, train_dataset=prompts, eval_dataset=sets).train()
+    figures = read_tables(build_report({"run": tmp_path / "run"}, None, tmp_path / "report"))["figures"]
+    assert set(figures["gates"]["data"]) == {"easy gate w_easy", "hard gate w_hard"}
+    assert set(figures["dynamics"]["data"]) == {
+        "base reward",
+        "easy penalty",
+        "hard bonus",
+        "completion length (tokens)",
+    }
+    assert set(figures["evaluation"]["data"]) == {
+        f"{name}: {quantity}" for name in sets for quantity in ("reward", "completion length (tokens)")
+    }
+    assert figures["evaluation"]["data"]["hard: reward"]["run"]["steps"] == [1, 2]
 
 
 def test_numbers_are_rounded_for_reading_and_kept_for_counting():

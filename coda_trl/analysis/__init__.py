@@ -1,7 +1,7 @@
 """The paper's analyses, as pure functions of samples and of training logs."""
 
 from .difficulty import BucketComparison, bucket_names, compare_buckets, difficulty_buckets, pooled_success_rate
-from .dynamics import Curve, base_reward_key, curve, evaluation_keys, find_trainer_state, read_log_history
+from .dynamics import Curve, base_reward_key, curve, evaluation_histories, find_trainer_state, read_log_history
 from .optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from .overthinking import Restatements, count_verifications
 from .reflection import REFLECTIVE_TERMS, Reflection, compile_terms, is_reflective, reflection
@@ -23,7 +23,7 @@ __all__ = [
     "count_verifications",
     "curve",
     "difficulty_buckets",
-    "evaluation_keys",
+    "evaluation_histories",
     "find_trainer_state",
     "is_reflective",
     "pooled_success_rate",

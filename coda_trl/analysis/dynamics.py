@@ -126,25 +126,33 @@ def base_reward_key(log_history: Sequence[dict[str, Any]]) -> str | None:
     return next(rewards, None)
 
 
-def evaluation_keys(log_history: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
+def evaluation_histories(log_history: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """
-    Names of what TRL's evaluation during training logged, by evaluation set.
+    What TRL's evaluation during training logged, by evaluation set, under the names that training has.
 
-    With one evaluation set the names are `eval_reward` and `eval_completions/mean_length`; with several, the set
-    stands after `eval_`.
+    TRL writes one entry for each evaluation set, with `eval_` before every name. With several sets, only what
+    transformers adds (such as `eval_<set>_runtime`) tells them apart.
 
     Args:
         log_history (`Sequence[dict[str, Any]]`):
             Entries of a log history.
 
     Returns:
-        `dict[str, dict[str, str]]`: For every set (`""` if there is only one), the names of its `reward` and `length`,
-        as far as they were logged.
+        `dict[str, list[dict[str, Any]]]`: The entries of every set (`""` if there is only one), without `eval_`.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis import evaluation_histories
+    >>> evaluation_histories([{"step": 5, "eval_reward": 0.5, "eval_hard_runtime": 1.5, "epoch": 0.1}])
+    {'hard': [{'step': 5, 'reward': 0.5, 'hard_runtime': 1.5}]}
+
+    ```
     """
-    found: dict[str, dict[str, str]] = {}
-    for name in {name: None for entry in log_history for name in entry}:
-        for quantity, ending in (("reward", "reward"), ("length", "completions/mean_length")):
-            match = re.fullmatch(rf"eval_(?:(.+)_)?{ending}", name)
-            if match:
-                found.setdefault(match[1] or "", {})[quantity] = name
-    return found
+    histories: dict[str, list[dict[str, Any]]] = {}
+    for entry in log_history:
+        logged = {name.removeprefix("eval_"): value for name, value in entry.items() if name.startswith("eval_")}
+        sets = [name[: -len("runtime")].rstrip("_") for name in logged if name.endswith("runtime")]
+        if sets:
+            histories.setdefault(sets[0], []).append({"step": entry["step"], **logged})
+    return histories

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_keys
+from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
 from .comparison import Comparison
 from .elements import MISSING, Cell, Plot, Section, Table, number, text
 from .runs import Run
@@ -55,7 +55,7 @@ def training(comparison: Comparison) -> Section:
             "dynamics",
             "Reward, shaping and length",
             "Easy penalty and hard bonus are averaged over all rollouts.",
-            {"base reward": {run.name: _base_reward(run) for run in logged}}
+            {"base reward": {run.name: _base_reward(run.log_history) for run in logged}}
             | {title: _curves(logged, key) for key, title in (_SHAPING | _LENGTH).items()},
             styles,
         ),
@@ -86,19 +86,19 @@ def _curves(runs: list[Run], key: str) -> dict[str, Curve | None]:
     return {run.name: curve(run.log_history, key) for run in runs}
 
 
-def _base_reward(run: Run) -> Curve | None:
-    key = base_reward_key(run.log_history)
-    return None if key is None else curve(run.log_history, key)
+def _base_reward(log_history: list[dict]) -> Curve | None:
+    key = base_reward_key(log_history)
+    return None if key is None else curve(log_history, key)
 
 
 def _evaluation_curves(runs: list[Run]) -> dict[str, dict[str, Curve | None]]:
     found: dict[str, dict[str, Curve | None]] = {}
-    titles = {"reward": "reward", "length": "completion length (tokens)"}
     for run in runs:
-        for name, keys in evaluation_keys(run.log_history).items():
-            for quantity, key in keys.items():
-                title = f"{name}: {titles[quantity]}" if name else titles[quantity]
-                found.setdefault(title, {})[run.name] = curve(run.log_history, key)
+        for name, entries in evaluation_histories(run.log_history).items():
+            prefix = f"{name}: " if name else ""
+            found.setdefault(f"{prefix}reward", {})[run.name] = _base_reward(entries)
+            length = curve(entries, "completions/mean_length")
+            found.setdefault(f"{prefix}completion length (tokens)", {})[run.name] = length
     return found
 
 
@@ -143,7 +143,7 @@ def _table(runs: list[Run]) -> Table:
     quantities = _GATES | _LENGTH
     rows = []
     for run in runs:
-        rewards = _ends(_base_reward(run), 3)
+        rewards = _ends(_base_reward(run.log_history), 3)
         rest = [cell for key in quantities for cell in _ends(curve(run.log_history, key), 0 if key in _LENGTH else 3)]
         rows.append([text(run.name), *rewards, *rest])
     names = ["Base reward", "w_easy", "w_hard", "Length"]
