@@ -80,12 +80,13 @@ def apply_overlays(argv: Sequence[str]) -> list[str]:
 
 def main(argv: Sequence[str]) -> int:
     argv = apply_overlays(argv)
-    plan, _ = TrlParser(DryRunArguments).parse_args_and_config(argv, return_remaining_strings=True)
+    logging.basicConfig(format="%(message)s")
+    plan, _ = TrlParser(DryRunArguments, add_help=False).parse_args_and_config(argv, return_remaining_strings=True)
     if plan.dry_run:
         return dry_run(argv, SCRIPT_ARGUMENTS)
 
-    reward_args, data_args, _, args, model_args = TrlParser(ARGUMENTS).parse_args_and_config(argv)
-    logging.basicConfig(level=logging.WARNING)
+    parser = TrlParser(ARGUMENTS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reward_args, data_args, _, args, model_args = parser.parse_args_and_config(argv)
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
 
     name, revision = model_args.model_name_or_path, model_args.model_revision

@@ -96,3 +96,11 @@ def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model
     (trainer,) = trainers
     assert set(trainer.eos_token_ids) == {end, tokenizer.pad_token_id}
     assert set(trainer.generation_config.eos_token_id) == {end, tokenizer.pad_token_id}
+
+
+def test_help_explains_overlays_and_lists_every_kind_of_argument(capsys):
+    with pytest.raises(SystemExit):
+        TRAIN.main(["--help"])
+    text = capsys.readouterr().out
+    for argument in ("--overlay", "--dataset", "--reward_funcs", "--coda_alpha", "--lora_r", "--dry_run"):
+        assert argument in text

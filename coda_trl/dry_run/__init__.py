@@ -77,7 +77,7 @@ def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console:
         `int`: Exit status: 0, or 1 if the run cannot work.
     """
     console = console or Console()
-    plan, _ = TrlParser(DryRunArguments).parse_args_and_config(argv, return_remaining_strings=True)
+    plan, _ = TrlParser(DryRunArguments, add_help=False).parse_args_and_config(argv, return_remaining_strings=True)
     try:
         launch = read_launch(plan.accelerate_config, plan.num_processes)
         parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig, *script_arguments))
@@ -106,7 +106,7 @@ def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console:
     size = None if config is None else _read_size(config, model_args, findings)
     if size is not None:
         findings += check_lengths(args, data_args.max_prompt_length, size)
-        if not launch.on_cpu:
+        if not args.on_cpu:
             memory = estimate_memory(size, args, model_args, launch, data_args.max_prompt_length, plan.gpu_memory)
             findings += check_memory(args, launch, memory, model_args.dtype, model_args.use_peft, plan.gpu_memory)
             print_memory(console, size, memory, plan.gpu_memory)

@@ -79,6 +79,7 @@ def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
     @dataclass
     class PlannedConfig(CodaGRPOConfig):
         def __post_init__(self):
+            self.on_cpu = self.use_cpu or launch.on_cpu
             self.use_cpu = True
             if self.generation_batch_size is not None:
                 _check_division(self, launch.num_processes)
