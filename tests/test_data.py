@@ -170,6 +170,9 @@ def test_renamed_column_is_named_with_those_found(tmp_path):
         ("gsm8k", {"answer": "She makes 18."}, "row 2: no answer after '####'"),
         ("gsm8k", {"answer": None}, "row 2: column 'answer' is empty"),
         ("gsm8k", {"answer": 18}, "row 2: "),
+        ("amc23", {"answer": float("nan")}, "row 2: the gold is nan"),
+        ("amc23", {"answer": ["36"]}, "row 2: the gold is .'36'., but must be text or a number"),
+        ("amc23", {"question": 36}, "row 2: the question is 36, but must be text"),
         ("svamp", {"question_concat": ""}, "row 2: column 'question_concat' is empty"),
         ("commonsenseqa", {"answerKey": "F"}, "row 2: the answer 'F' is not among the options A, B, C, D, E"),
         ("gpqa", {"answer": 4}, "row 2: the answer 4 is not an index into 4 options"),
@@ -222,10 +225,17 @@ def test_damaged_files_are_named_with_the_place(tmp_path):
         load_source(f"amc23={listing}")
 
 
+def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
+    rows = rows_of("math_hub")
+    del rows[1]["level"]
+    with pytest.raises(DataError, match="a row that lacks a column .*KeyError.'level'"):
+        load_source(f"math_level1={write(tmp_path / 'math.jsonl', rows)}")
+
+
 def test_a_column_of_mixed_types_is_named(tmp_path):
     rows = rows_of("amc23")
     rows[2]["id"] = "two"
-    with pytest.raises(DataError, match=r"Column 'id' .* several types: int, str"):
+    with pytest.raises(DataError, match=r"Column 'id' .* is not of one type: .*'two'"):
         load_source(f"amc23={write(tmp_path / 'mixed.jsonl', rows)}")
 
 

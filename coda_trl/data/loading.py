@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
+import pyarrow
 from datasets import Dataset, concatenate_datasets
 
 from .prompts import add_length_budget, to_plain_text
@@ -17,6 +18,12 @@ PromptFormat = Literal["chat", "plain"]
 
 # MATH has two boxes without content; a copy with more than this share of rows without a gold is damaged.
 MAX_MISSING = 0.01
+
+# What comes of a value of another kind than expected, such as a number where there should be text.
+_WRONG_VALUE = (AttributeError, KeyError, TypeError, UnicodeEncodeError)
+
+# What comes of values that do not make up a column.
+_NO_COLUMN = (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
 
 _OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
 
@@ -62,12 +69,17 @@ def load_source(spec: str) -> Dataset:
     rows = read_rows(location, source.configs, source.splits)
     schema = _match_schema(name, location, source.schemas, list(rows[0]))
     if source.select is not None:
-        rows = source.select(rows)
+        try:
+            rows = source.select(rows)
+        except _WRONG_VALUE as error:
+            raise DataError(
+                f"{name!r} ({location}) has a row that lacks a column or holds a value of another kind: {error!r}."
+            ) from error
     built, missing = [], []
     for number, row in enumerate(rows, start=1):
         try:
             built.append(_build(name, schema, row))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # a value of another kind than expected
+        except (*_WRONG_VALUE, ValueError) as error:
             missing.append(f"row {number}: {error}")
     if missing:
         report = f"{len(missing)} of {len(rows)} rows of {name!r} ({location}) cannot be used ({missing[0]})"
@@ -76,8 +88,7 @@ def load_source(spec: str) -> Dataset:
         logger.warning("%s. They are left out.", report)
     if not built:
         raise DataError(f"No row of {name!r} ({location}) is left after selection.")
-    _check_types(name, location, built)
-    return Dataset.from_list(built)
+    return _to_dataset(name, location, built)
 
 
 def load_training_set(
@@ -193,10 +204,13 @@ def _build(name: str, schema: Schema, row: Row) -> Row:
     return {"prompt": prompt, "solution": solution.strip(), "source": name, **extra}
 
 
-def _check_types(name: str, location: str, rows: list[Row]) -> None:
-    """A column must hold one type; the table format would fail on it with a message that names no column."""
-    for column in rows[0]:
-        types = {type(row.get(column)) for row in rows} - {type(None)}
-        if len(types) > 1 and types != {int, float}:
-            names = ", ".join(sorted(kind.__name__ for kind in types))
-            raise DataError(f"Column {column!r} of {name!r} ({location}) holds values of several types: {names}.")
+def _to_dataset(name: str, location: str, rows: list[Row]) -> Dataset:
+    try:
+        return Dataset.from_list(rows)
+    except _NO_COLUMN:  # says what is wrong, but not where
+        for column in rows[0]:
+            try:
+                pyarrow.array([row.get(column) for row in rows])
+            except _NO_COLUMN as error:
+                raise DataError(f"Column {column!r} of {name!r} ({location}) is not of one type: {error}.") from error
+        raise

@@ -69,9 +69,21 @@ class Source:
     generate: Callable[[int], Dataset] | None = None
 
 
-def _text(question: str, answer: str, extract: Callable[[str], str] = str) -> Schema:
+def _gold(answer: str | int | float) -> str:
+    if isinstance(answer, bool) or not isinstance(answer, str | int | float) or answer != answer:  # NaN
+        raise ValueError(f"the gold is {answer!r}, but must be text or a number")
+    return str(answer)
+
+
+def _text(question: str, answer: str, extract: Callable[[str], str] = _gold) -> Schema:
     """A question in one column and its gold in another."""
-    return Schema((question, answer), lambda row: (math_prompt(row[question]), extract(row[answer])))
+
+    def build(row: Row) -> tuple[Messages, str]:
+        if not isinstance(row[question], str):
+            raise ValueError(f"the question is {row[question]!r}, but must be text")
+        return math_prompt(row[question]), extract(row[answer])
+
+    return Schema((question, answer), build)
 
 
 def _letter(labels: Sequence[str], answer: str) -> str:
