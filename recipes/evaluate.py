@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from trl import TrlParser
 
+from coda_trl.evaluation import EvaluationConfig
 from coda_trl.evaluation.loading import load_benchmark
-from coda_trl.evaluation.runner import EvaluationConfig, evaluate
+from coda_trl.evaluation.runner import evaluate
 
 
 @dataclass

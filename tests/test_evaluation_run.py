@@ -15,11 +15,11 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from coda_trl.evaluation import Benchmark, read_samples
+from coda_trl.evaluation import Benchmark, EvaluationConfig, read_samples
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import load_tokenizer, locate, stop_token_ids
-from coda_trl.evaluation.runner import EvaluationConfig, evaluate
+from coda_trl.evaluation.runner import evaluate
 from coda_trl.evaluation.transformers_engine import TransformersEngine
 from coda_trl.ladder.tokenizer import build_tokenizer
 from coda_trl.report.runs import load_samples
@@ -225,7 +225,7 @@ KILLED = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from test_evaluation_run import sums, grade, settings
-from coda_trl.evaluation import Benchmark
+from coda_trl.evaluation import Benchmark, EvaluationConfig
 from coda_trl.evaluation.runner import evaluate
 
 def slowly(completions, asked):

@@ -163,8 +163,8 @@ def test_more_replicas_than_gpus_are_refused(stand_in):
 def test_vllm_and_transformers_agree_within_sampling_error(tiny_model, tmp_path):
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    from coda_trl.evaluation import Benchmark, collect, compare, read_samples
-    from coda_trl.evaluation.runner import EvaluationConfig, evaluate
+    from coda_trl.evaluation import Benchmark, EvaluationConfig, collect, compare, read_samples
+    from coda_trl.evaluation.runner import evaluate
 
     # vLLM's CPU kernels want heads of at least 32.
     config = AutoConfig.from_pretrained(tiny_model, head_dim=32)

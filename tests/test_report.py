@@ -5,12 +5,14 @@ import re
 import runpy
 import sys
 import tracemalloc
+from collections import defaultdict
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from datasets import Dataset
 
+import coda_trl.report.page
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.report import build_report
 from coda_trl.report.elements import Cell, Table, difference, number, tokens
@@ -67,6 +69,12 @@ def write_log(folder, gates=True):
     return folder
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Leaves out what takes most of the time, where a test is about numbers."""
+    monkeypatch.setattr(coda_trl.report.page, "write_figures", lambda folder, sections: defaultdict(bytes))
+
+
 def read_tables(page):
     return json.loads((page.parent / "tables.json").read_text())
 
@@ -76,7 +84,7 @@ def column(table, name, row):
 
 
 @pytest.mark.parametrize("model", PAPER["models"])
-def test_the_papers_table_1_gives_its_delta_row(tmp_path, model):
+def test_the_papers_table_1_gives_its_delta_row(tmp_path, model, undrawn):
     for run in ("GRPO", "CODA"):
         values = PAPER["models"][model][run]
         benchmarks = {
@@ -189,7 +197,7 @@ def test_the_answer_is_given_in_words(full):
     assert "on easy problems 50% fewer tokens and no change in accuracy beyond noise" in text
 
 
-def test_a_single_run_is_reported_without_comparisons(tmp_path):
+def test_a_single_run_is_reported_without_comparisons(tmp_path, undrawn):
     page = build_report({"only": write_samples(tmp_path / "run")}, None, tmp_path / "report")
     content = read_tables(page)
     assert content["reference"] is None
@@ -201,7 +209,7 @@ def test_a_single_run_is_reported_without_comparisons(tmp_path):
     assert "no training log: no training curves" in text
 
 
-def test_missing_parts_are_named(tmp_path):
+def test_missing_parts_are_named(tmp_path, undrawn):
     runs = {
         "trained": write_log(tmp_path / "train"),
         "sampled": write_samples(tmp_path / "samples", prompts=False),
@@ -224,7 +232,7 @@ def test_missing_parts_are_named(tmp_path):
     assert column(tables["tokens"], "b", "Δ summed up")["low"] is None  # a summary cannot be paired
 
 
-def test_only_training_runs(tmp_path):
+def test_only_training_runs(tmp_path, undrawn):
     page = build_report({"a": write_log(tmp_path / "a"), "b": write_log(tmp_path / "b")}, "a", tmp_path / "report")
     assert set(read_tables(page)["tables"]) == {"training"}
     assert page.read_text().count("Not shown.") == 5
@@ -286,7 +294,7 @@ def test_texts_are_not_kept_in_memory(tmp_path):
     assert peak < 1e6
 
 
-def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path):
+def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, undrawn):
     prompts = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(4)]})
     arguments = CodaGRPOConfig(
         str(tmp_path / "run"),
@@ -360,7 +368,7 @@ def test_markdown_and_latex_escape_what_they_must():
     assert r"\caption{100\% of \$x\_1\$}" in tex
 
 
-def test_the_command_line_joins_folders_of_one_name(tmp_path, monkeypatch, capsys):
+def test_the_command_line_joins_folders_of_one_name(tmp_path, monkeypatch, capsys, undrawn):
     write_samples(tmp_path / "GRPO")
     write_samples(tmp_path / "eval", token_factor=0.5)
     write_log(tmp_path / "train")

@@ -6,6 +6,7 @@ Generation is in `coda_trl.evaluation.runner`, which needs PyTorch; what is impo
 from .benchmarks import Benchmark
 from .bootstrap import Estimate, estimate, interval, replicates
 from .comparison import Comparison, compare
+from .config import EvaluationConfig
 from .metrics import (
     Outcomes,
     Ratio,
@@ -25,6 +26,7 @@ __all__ = [
     "Benchmark",
     "Comparison",
     "Estimate",
+    "EvaluationConfig",
     "Outcomes",
     "Ratio",
     "SampleWriter",

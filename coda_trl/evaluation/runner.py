@@ -1,4 +1,4 @@
-"""Evaluation of a model on benchmarks: what is asked, which engine answers, and what is written down."""
+"""Evaluation of a model on benchmarks: what is still to be asked, who answers, and what is written down."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import platform
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,106 +19,13 @@ from .. import __version__
 from .benchmarks import Benchmark, Problem
 from .bootstrap import estimate
 from .comparison import benchmark_seed
-from .generation import Engine, Generation, Request, SamplingSettings
+from .config import EvaluationConfig
+from .generation import Engine, Generation, Request
 from .metrics import accuracy, collect, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
 from .models import ModelFiles, check_context, load_tokenizer, locate, stop_token_ids
 from .samples import SAMPLES_FILE, SampleWriter, read_samples
 
 SUMMARY_FILE = "summary.json"
-
-
-@dataclass
-class EvaluationConfig:
-    """
-    What to evaluate, and how.
-
-    Args:
-        model_name_or_path (`str`):
-            Path or hub id of a model, or of an adapter.
-        output_dir (`str`):
-            Folder for `samples.jsonl` and `summary.json`. If it holds an unfinished evaluation, that one goes on.
-        base_model_name_or_path (`str`, *optional*):
-            Model under the adapter. Defaults to the one that the adapter names.
-        engine (`str`, *optional*, defaults to `"vllm"`):
-            `"vllm"`, or `"transformers"` for CPUs and small models.
-        n (`int`, *optional*, defaults to `8`):
-            Samples of each problem.
-        temperature (`float`, *optional*, defaults to `0.6`):
-            Sampling temperature; 0 decodes greedily and needs `n=1`.
-        top_p (`float`, *optional*, defaults to `0.95`):
-            Probability that nucleus sampling keeps.
-        max_tokens (`int`, *optional*, defaults to `16384`):
-            Limit on generated tokens.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed that the seeds of the samples derive from.
-        prompt_format (`str`, *optional*, defaults to `"chat"`):
-            `"chat"` applies the chat template; `"plain"` gives the bare text to a base model without one.
-        token_budget (`int`, *optional*):
-            Ask for this many tokens in every prompt (`Think for N tokens.`), as models trained with L1 expect.
-        dtype (`str`, *optional*, defaults to `"auto"`):
-            Number format of the weights; `"auto"` takes that of the checkpoint.
-        batch_size (`int`, *optional*, defaults to `64`):
-            Answers that the transformers engine generates at a time.
-        tensor_parallel_size (`int`, *optional*, defaults to `1`):
-            GPUs that vLLM spreads one replica over.
-        data_parallel_size (`int`, *optional*, defaults to `1`):
-            Replicas that vLLM runs.
-        gpu_memory_utilization (`float`, *optional*, defaults to `0.9`):
-            Share of GPU memory that vLLM takes.
-
-    Raises:
-        ValueError: If a value is out of range.
-    """
-
-    model_name_or_path: str
-    output_dir: str
-    base_model_name_or_path: str | None = field(default=None, metadata={"help": "Model under an adapter."})
-    engine: str = field(default="vllm", metadata={"help": "'vllm' or 'transformers'."})
-    n: int = field(default=8, metadata={"help": "Samples of each problem."})
-    temperature: float = field(default=0.6, metadata={"help": "Sampling temperature; 0 decodes greedily."})
-    top_p: float = field(default=0.95, metadata={"help": "Probability that nucleus sampling keeps."})
-    max_tokens: int = field(default=16384, metadata={"help": "Limit on generated tokens."})
-    seed: int = field(default=0, metadata={"help": "Seed that the seeds of the samples derive from."})
-    prompt_format: str = field(default="chat", metadata={"help": "'chat' (with the chat template) or 'plain'."})
-    token_budget: int | None = field(default=None, metadata={"help": "Ask for this many tokens, for L1 models."})
-    dtype: str = field(default="auto", metadata={"help": "Number format of the weights."})
-    batch_size: int = field(default=64, metadata={"help": "Answers at a time, with transformers."})
-    tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs of one vLLM replica."})
-    data_parallel_size: int = field(default=1, metadata={"help": "Number of vLLM replicas."})
-    gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of GPU memory for vLLM."})
-
-    def __post_init__(self):
-        if self.engine not in ("vllm", "transformers"):
-            raise ValueError(f"engine must be 'vllm' or 'transformers', got {self.engine!r}")
-        if self.prompt_format not in ("chat", "plain"):
-            raise ValueError(f"prompt_format must be 'chat' or 'plain', got {self.prompt_format!r}")
-        for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
-        if self.temperature == 0 and self.n > 1:
-            raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
-
-    @property
-    def sampling(self) -> SamplingSettings:
-        """The part that engines sample by."""
-        return SamplingSettings(self.temperature, self.top_p, self.max_tokens)
-
-    def identity(self) -> dict[str, Any]:
-        """What two sittings of one evaluation must agree in. (`n` may grow, and the hardware may change.)"""
-        names = (
-            "model_name_or_path",
-            "base_model_name_or_path",
-            "engine",
-            "seed",
-            "prompt_format",
-            "token_budget",
-            "dtype",
-        )
-        return {name: getattr(self, name) for name in names} | asdict(self.sampling)
 
 
 def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
