@@ -116,7 +116,7 @@ def test_roots_that_differ_are_told_apart(left, right):
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.lists(st.sampled_from(PIECES), max_size=25))
 def test_no_text_breaks_the_grader(gold, answer):
     assert decide("".join(gold), "".join(answer)) in (True, False, None)
-    assert decide("27", "".join(answer)) in (True, False)
+    assert decide("27", "".join(answer)) is not True or "27" in "".join(answer)
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", r"\}", "1", r"\\", r"\frac{1}{2}"]), max_size=30))

@@ -28,7 +28,8 @@ _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
 _PRIME = re.compile(r"([A-Za-z])'")
 _CAPITAL = re.compile(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|[A-Z]")
-_NEIGHBOURS = re.compile(r"\d\s+[\d.]")
+_NEIGHBOURS = re.compile(r"\d\s+[\d.]")  # math-verify takes `2 7` for 2 + 7
+_SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # and ignores the base of a numeral
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that we switch off its time limits
 
@@ -53,19 +54,34 @@ def equal(gold: str, answer: str) -> bool:
     left, right = _parse(gold, mixed_case), _parse(answer, mixed_case)
     if left is None or right is None or _surely_different(left, right):
         return False
+    if isinstance(left, sympy.Eq) and isinstance(right, sympy.Eq) and _has_unknown_exponent(left, right):
+        # solving such an equation loses solutions: `y^x = x^y` and `y^y = x^y` would be the same
+        left, right = left.lhs - left.rhs, right.lhs - right.rhs
+        return _verify(left, right) or _verify(left, -right)
+    return _verify(left, right)
+
+
+def _verify(left: sympy.Basic, right: sympy.Basic) -> bool:
     return verify(left, right, numeric_precision=_DIGITS, allow_set_relation_comp=True, timeout_seconds=None)
 
 
 @lru_cache(maxsize=1024)
 def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
-    if not text or _NEIGHBOURS.search(text):  # math-verify takes `2 7` for 2 + 7
+    if not text or _NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
         return None
     text = _PRIME.sub(r"\1_{p}", text)
     text = _MIXED.sub(_mixed_number, _DECIMAL.sub(_fraction, text))
     if mixed_case:  # math-verify does not tell `A` from `a`
         text = _CAPITAL.sub(lambda token: f"{token.group()}_{{0}}" if len(token.group()) == 1 else token.group(), text)
     text = WORDS.sub(r"\\text{\1}", text)
-    found = parse(f"\\boxed{{{text}}}", _EXTRACTION, fallback_mode="no_fallback", parsing_timeout=None)
+    # "first_match": otherwise it looks for a fraction inside of what it cannot read
+    found = parse(
+        f"\\boxed{{{text}}}",
+        _EXTRACTION,
+        fallback_mode="no_fallback",
+        extraction_mode="first_match",
+        parsing_timeout=None,
+    )
     if not found or not isinstance(found[0], sympy.Basic | sympy.MatrixBase):
         return None
     # math-verify takes symbols for complex or real by the look of the text; they have to be the same on both sides
@@ -93,6 +109,10 @@ def _mixed_number(match: re.Match) -> str:
 def _has_both_cases(text: str) -> bool:
     letters = set(re.sub(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|⟦[^⟧]*⟧", "", text))
     return any(letter.islower() and letter.upper() in letters for letter in letters if letter.isascii())
+
+
+def _has_unknown_exponent(*equations: sympy.Basic) -> bool:
+    return any(power.exp.free_symbols for equation in equations for power in equation.atoms(sympy.Pow))
 
 
 def _symbols(expression: sympy.Basic) -> set[sympy.Symbol]:

@@ -20,7 +20,7 @@ _POWER_OF_TEN = re.compile(
     rf"^([+-]?)\s*({_DECIMAL})\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
 )
 _BASED = re.compile(
-    r"^\(?\s*⟦?([0-9A-Z]+)⟧?\s*\)?\s*_\s*(?:\{\s*(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\}|(\d))$"
+    r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*_\s*(?:\{\s*(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\}|(\d))$"
 )
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
@@ -29,10 +29,12 @@ _BASE_NAMES = {
 
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 
+_WORD = re.compile(r"[^\W\d_]{2}")
+_MINUS = re.compile(r"(?<![^\W_])\s*-")  # not a hyphen
 _LETTER = re.compile(r"^\(?\s*([A-Z])\s*\)?\s*[.,:)]?$")
 _CHOICE = re.compile(
     r"^(?:(?:the\s+)?(?:(?:correct|final|best)\s+)?(?:answer|option|choice)\s*(?:is|:)?\s*)?"
-    r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])\s*(?:$|[.:)](?!\w)|(?=\()))(.*)$",
+    r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])\s*(?:$|[.:)](?!\w)|(?=\()))((?:[\s.:,;(].*)?)$",
     re.IGNORECASE | re.DOTALL,
 )
 _ANOTHER_LABEL = re.compile(r"\(\s*[A-Z]\s*\)|(?<![\w'])[A-Z]\s*(?:[.:)]|$)|(?<!\w)(?:and|or|not)(?!\w)")
@@ -112,12 +114,12 @@ def numeral(text: str) -> tuple[str, int] | None:
     match = _BASED.match(text)
     if not match:
         return None
-    name = (match.group(2) or match.group(3)).casefold()
+    sign, digits, *names = match.groups()
+    name = (names[0] or names[1]).casefold()
     base = int(name) if name.isdecimal() and len(name) < 3 else _BASE_NAMES.get(name)
-    digits = match.group(1)
     if base is None or not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
-    return digits.lstrip("0") or "0", base
+    return sign + (digits.upper().lstrip("0") or "0"), base
 
 
 def numerals_equal(gold: str, answer: str) -> bool | None:
@@ -133,7 +135,7 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     if gold_numeral is not None and answer_numeral is not None:
         return gold_numeral == answer_numeral
     if gold_numeral is not None:
-        return re.fullmatch(r"0*" + gold_numeral[0], answer) is not None
+        return answer.upper() == gold_numeral[0]
     value = literal_number(gold)
     return value is not None and value == int(*answer_numeral)
 
@@ -160,7 +162,7 @@ def chosen_letter(answer: str) -> str | None:
 def words_key(text: str) -> str | None:
     """What is compared of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", WORDS.sub(r" \1 ", text).replace(".", ""))
-    if re.search(r"[\\^_=<>+*{}()\[\]|/]", plain) or not re.search(r"[^\W\d_]{2}", plain):
+    if re.search(r"[\\^_=<>+*{}()\[\]|/]", plain) or _MINUS.search(plain) or not _WORD.search(plain):
         return None
     words = re.findall(r"[^\W_]+|,|:", plain.casefold())
     return " ".join(word for word in words if word not in ("the", "a", "an")) or None
@@ -180,9 +182,9 @@ def is_words(gold: str) -> bool:
     )
 
 
-def letters(text: str) -> frozenset[str] | None:
-    """The letters of a list such as `A, B` or `(A), (C)`, or `None` if it is not a list of at least two capital letters."""
-    found = [item.strip("() ") for item in normalize(WORDS.sub(r"\1", text)).split(", ")]
-    if len(found) < 2 or not all(re.fullmatch("[A-Z]", item) for item in found):
+def letters(text: str) -> list[str] | None:
+    """Letters of a list such as `A, B` or `(A), (C)`, sorted, or `None` if it is no list of at least two capital letters."""
+    items = normalize(WORDS.sub(r"\1", text)).split(", ")
+    if len(items) < 2 or not all(re.fullmatch(r"[A-Z]|\([A-Z]\)", item) for item in items):
         return None
-    return frozenset(found)
+    return sorted(item.strip("()") for item in items)

@@ -29,6 +29,7 @@ MAX_ITEMS = 64
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])")
 _SET_OPERATION = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])")
 _INFINITE = {"\\infty", "-\\infty"}
+_CLOSED_AT_INFINITY = re.compile(r"\[\s*-\\infty|\\infty\s*\]")
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
 
 
@@ -130,8 +131,8 @@ def readable(gold: str, algebra: Algebra) -> bool:
     items = sequence(value)
     parts = items.items if items else split_relation(value)[0]
     parts = [piece for part in parts for piece in _APPROXIMATELY.split(part) if piece.strip()]
-    if len(parts) > 1 or parts[0] != value:
-        return all(readable(part.strip(), algebra) for part in parts)
+    if parts != [value]:
+        return bool(parts) and all(readable(part.strip(), algebra) for part in parts)
     return value in _INFINITE or is_evaluable(value) or algebra.reads(value)
 
 
@@ -242,7 +243,8 @@ def _sequences(
     if len(left) != len(right) or len(left) > MAX_ITEMS:
         return False
     brackets = {gold_items.brackets, answer_items.brackets}
-    if brackets == {"()", "{}"} or (len(left) == 2 and len(brackets) > 1 and brackets & {"[]", "[)", "(]"}):
+    half_open = brackets & {"[)", "(]"}
+    if brackets == {"()", "{}"} or (len(brackets) > 1 and (half_open or (len(left) == 2 and "[]" in brackets))):
         return False
     if gold_items.brackets in ("()", "[]", "[)", "(]"):
         if not any("=" in item for item in left):
@@ -305,6 +307,8 @@ def _quotient(parts: list[str]) -> str:
 
 
 def _set_expressions(gold: str, answer: str, algebra: Algebra) -> bool:
+    if _CLOSED_AT_INFINITY.search(answer) and not _CLOSED_AT_INFINITY.search(gold):
+        return False
     left, right = re.split(r"\\cup(?![A-Za-z])", gold), re.split(r"\\cup(?![A-Za-z])", answer)
     if len(left) == len(right) > 1 and not re.search(r"\\(?:cap|setminus|mathbb)", gold + answer):
         if _same_elements(tuple(map(str.strip, left)), tuple(map(str.strip, right)), algebra):
