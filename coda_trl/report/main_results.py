@@ -1,6 +1,6 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -113,10 +113,13 @@ def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: st
     sets: Mapping[str, list[str]] = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
         sets = {**sets, "Average": benchmarks}
+    results = [[average_estimate(run, names, metric) for names in sets.values()] for run in comparison.runs]
+    digits = [1 if metric == "accuracy" else token_digits(column) for column in zip(*results, strict=True)]
+    scale = 100 if metric == "accuracy" else 1
     rows, marked = [], set()
-    for run in comparison.runs:
-        results = [average_estimate(run, names, metric) for names in sets.values()]
-        rows.append([text(run.name), *(_cell(result, metric) for result in results)])
+    for run, row in zip(comparison.runs, results, strict=True):
+        cells = (_cell(result, scale, places) for result, places in zip(row, digits, strict=True))
+        rows.append([text(run.name), *cells])
     for run in comparison.others:
         differences = [run_difference(run, comparison.reference, names) for names in sets.values()]
         marked.add(len(rows))
@@ -131,10 +134,13 @@ def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: st
     )
 
 
-def _cell(result: Estimate | None, metric: str) -> Cell:
-    if result is None:
-        return Cell(MISSING)
-    return number(result, 100, 1) if metric == "accuracy" else tokens(result)
+def token_digits(column: Iterable[Estimate | None]) -> int:
+    """Digits after the point for a column of token numbers: one if all are below 100."""
+    return 1 if all(result is None or not result.value >= 100 for result in column) else 0
+
+
+def _cell(result: Estimate | None, scale: float, digits: int) -> Cell:
+    return Cell(MISSING) if result is None else number(result, scale, digits)
 
 
 def _difference_cell(result: Difference | None, metric: str) -> Cell:
@@ -146,10 +152,11 @@ def _difference_cell(result: Difference | None, metric: str) -> Cell:
 
 
 def _caption(comparison: Comparison, metric: str) -> str:
+    intervals = "95% intervals in brackets, where there are samples."
     if comparison.reference is None:
-        return "95% intervals in brackets."
+        return intervals
     unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
-    return f"Δ: difference to {comparison.reference.name} in {unit}. 95% intervals in brackets. {NOISE}"
+    return f"Δ: difference to {comparison.reference.name} in {unit}. {intervals} {NOISE}"
 
 
 def _details(comparison: Comparison) -> Table:
