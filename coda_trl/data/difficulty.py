@@ -10,8 +10,10 @@ with two or more of the words grows with the level, 3%, 5%, 9%, 12%, 25% (GSM8K:
 over a whole data set tell the two directions apart, though single problems would not.
 """
 
+import math
 import re
 from collections.abc import Sequence
+from statistics import mean, pvariance
 
 from .reading import DataError
 
@@ -42,7 +44,7 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
 
     Raises:
         DataError: If a value is outside 0..100, if all are within 0..1 (a fraction), or if problems that look harder
-            were not solved less often, or if there is nothing to tell by.
+            were not solved less often, by more than the standard error of the difference.
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
     if not (lowest >= 0 and highest <= 100):
@@ -64,10 +66,19 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
             f"competition problems and {len(plain)} like plain ones, and the check compares the two. Load the whole "
             "annotated data set, not a part of it."
         )
-    hard_mean, plain_mean = sum(hard) / len(hard), sum(plain) / len(plain)
-    if hard_mean >= plain_mean:
+    hard_mean, plain_mean = mean(hard), mean(plain)
+    seen = (
+        f"it is {hard_mean:.1f} on average for {len(hard)} problems that read like competition problems, and "
+        f"{plain_mean:.1f} for {len(plain)} plain ones"
+    )
+    standard_error = math.sqrt(pvariance(hard) / len(hard) + pvariance(plain) / len(plain))
+    if hard_mean - plain_mean > standard_error:
         raise DataError(
-            f"`solved_percentage` runs the wrong way: {hard_mean:.1f} on average for {len(hard)} problems that read "
-            f"like competition problems, {plain_mean:.1f} for {len(plain)} plain ones, but the harder ones must come "
-            "out lower. It seems to hold a difficulty (100 minus the success rate); turn it round."
+            f"`solved_percentage` runs the wrong way: {seen}, but the harder ones must come out lower. It seems to "
+            "hold a difficulty (100 minus the success rate); turn it round."
+        )
+    if plain_mean - hard_mean <= standard_error:
+        raise DataError(
+            f"Cannot tell which way `solved_percentage` runs: {seen}, which is no difference beyond chance. Load the "
+            "whole annotated data set, not a part of it."
         )
