@@ -26,7 +26,8 @@ from types import SimpleNamespace as N
 class SamplingParams:
     def __init__(self, n, seed, output_kind, **rest):
         assert output_kind == "final"
-        assert rest == {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "stop_token_ids": [2, 7]}, rest
+        asked = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "stop_token_ids": [2, 7], "detokenize": False}
+        assert rest == asked, rest
         self.n, self.seed = n, seed
 
 class Engine:
@@ -45,11 +46,11 @@ class Engine:
             time.sleep(0.1)
             return []
         request_id, prompt, params, lora = self.waiting.pop(0)
-        gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+        gpus = int(os.environ["CUDA_VISIBLE_DEVICES"].replace(",", ""))
+        adapted = lora is not None and lora.path == "folder"
         answers = [
             N(
-                text=f"{params.seed + i}|{prompt['prompt_token_ids']}|{gpus}|{lora and lora.path}",
-                token_ids=[1] * (i + 1),
+                token_ids=[params.seed + i, gpus, adapted, *prompt["prompt_token_ids"]],
                 finish_reason="length" if i else "stop",
             )
             for i in range(params.n)
@@ -81,8 +82,16 @@ def stand_in(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
 
 
+class Digits:
+    """A tokenizer that shows the token ids."""
+
+    def decode(self, token_ids, skip_special_tokens):
+        assert skip_special_tokens
+        return " ".join(str(int(token)) for token in token_ids)
+
+
 def engine(model="m", **arguments):
-    return VLLMEngine(SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model}, **arguments)
+    return VLLMEngine(Digits(), SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model}, **arguments)
 
 
 def requests(count):
@@ -101,18 +110,18 @@ def test_replicas_share_the_requests_and_every_sample_has_its_seed(stand_in):
         (r.problem_id, r.first_sample + i) for r in asked for i in (0, 1)
     }
     for answer in answers:
-        seed, prompt, gpus, adapter = answer.text.split("|")
-        assert int(seed) == answer.seed == answer.request.seed + answer.sample
-        assert prompt == str(list(answer.request.prompt_ids))
-        assert gpus in ("4,5", "6,7")
-        assert adapter == "None"
-        first = answer.sample == answer.request.first_sample
-        assert (answer.tokens, answer.finish_reason) == ((1, "stop") if first else (2, "length"))
+        seed, gpus, adapter, *prompt = map(int, answer.text.split())
+        assert seed == answer.seed == answer.request.seed + answer.sample
+        assert tuple(prompt) == answer.request.prompt_ids
+        assert gpus in (45, 67)
+        assert adapter == 0
+        assert answer.tokens == 3 + len(prompt)
+        assert answer.finish_reason == ("stop" if answer.sample == answer.request.first_sample else "length")
 
 
 def test_an_adapter_goes_with_every_request(stand_in):
     answers = [answer for group in engine(adapter="folder").generate(requests(2)) for answer in group]
-    assert all(answer.text.endswith("|folder") for answer in answers)
+    assert all(answer.text.split()[2] == "1" for answer in answers)
 
 
 def test_a_failing_replica_ends_the_run_with_its_traceback(stand_in):
@@ -131,7 +140,7 @@ from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.vllm_engine import VLLMEngine
 
 if __name__ == "__main__":
-    engine = VLLMEngine(SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": "endless"})
+    engine = VLLMEngine(None, SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": "endless"})
     list(engine.generate([Request("b", "p", (1,), 0, 2, 0)]))
 """
 

@@ -140,6 +140,7 @@ def _build_engine(
         if files.adapter is not None:
             arguments |= {"enable_lora": True, "max_lora_rank": files.adapter_rank}
         return VLLMEngine(
+            tokenizer,
             config.sampling,
             stops,
             arguments,

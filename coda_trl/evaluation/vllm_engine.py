@@ -13,9 +13,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .generation import Generation, Request, SamplingSettings
+
+if TYPE_CHECKING:  # the processes that run vLLM import this module
+    from transformers import PreTrainedTokenizerBase
 
 # Sequences handed to an engine at a time: more than it schedules together, so that it never waits for the next.
 _SEQUENCES_IN_FLIGHT = 2048
@@ -28,6 +31,8 @@ class VLLMEngine:
     Samples with vLLM's offline `LLM`, one request with `n` samples a problem.
 
     Args:
+        tokenizer (`PreTrainedTokenizerBase`):
+            Tokenizer of the model. Answers are decoded with it, as with the transformers engine.
         settings ([`SamplingSettings`]):
             How answers are sampled.
         stop_token_ids (`Sequence[int]`):
@@ -49,6 +54,7 @@ class VLLMEngine:
 
     def __init__(
         self,
+        tokenizer: "PreTrainedTokenizerBase",
         settings: SamplingSettings,
         stop_token_ids: Sequence[int],
         llm_arguments: dict[str, Any],
@@ -56,11 +62,13 @@ class VLLMEngine:
         tensor_parallel_size: int = 1,
         data_parallel_size: int = 1,
     ):
+        self.tokenizer = tokenizer
         self.sampling_arguments = {
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             "max_tokens": settings.max_tokens,
             "stop_token_ids": sorted(stop_token_ids),
+            "detokenize": False,
         }
         self.llm_arguments = llm_arguments | {"tensor_parallel_size": tensor_parallel_size}
         self.adapter = adapter
@@ -99,16 +107,16 @@ class VLLMEngine:
         try:
             for _ in requests:
                 index, answers = _receive(results, workers)
-                request = requests[index]
-                yield [
-                    Generation(request, request.first_sample + offset, text, tokens, reason)
-                    for offset, (text, tokens, reason) in enumerate(answers)
-                ]
+                yield [self._generation(requests[index], offset, *answer) for offset, answer in enumerate(answers)]
             for worker in workers:
                 worker.join()
         finally:
             for worker in workers:
                 worker.terminate()
+
+    def _generation(self, request: Request, offset: int, token_ids: list[int], finish_reason: str) -> Generation:
+        text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return Generation(request, request.first_sample + offset, text, len(token_ids), finish_reason)
 
 
 def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[str | None]:
@@ -201,7 +209,7 @@ def _answer(
             for output in engine.step() if in_flight else ():
                 if output.finished:
                     del in_flight[output.request_id]
-                    answers = [(answer.text, len(answer.token_ids), answer.finish_reason) for answer in output.outputs]
+                    answers = [(list(answer.token_ids), answer.finish_reason) for answer in output.outputs]
                     results.put((int(output.request_id), answers))
     finally:
         # vLLM's own process is not a daemon: without this, leaving would wait for it for ever, or orphan it with its
