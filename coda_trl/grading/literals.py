@@ -20,7 +20,8 @@ _POWER_OF_TEN = re.compile(
     rf"^([+-]?)\s*({_DECIMAL})\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
 )
 _BASED = re.compile(
-    r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*_\s*(?:\{\s*(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\}|(\d))$"
+    r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
+    r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d+))$"
 )
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
@@ -115,7 +116,7 @@ def numeral(text: str) -> tuple[str, int] | None:
     if not match:
         return None
     sign, digits, *names = match.groups()
-    name = (names[0] or names[1]).casefold()
+    name = next(filter(None, names)).casefold()
     base = int(name) if name.isdecimal() and len(name) < 3 else _BASE_NAMES.get(name)
     if base is None or not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
@@ -164,8 +165,8 @@ def words_key(text: str) -> str | None:
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", WORDS.sub(r" \1 ", text).replace(".", ""))
     if re.search(r"[\\^_=<>+*{}()\[\]|/]", plain) or _MINUS.search(plain) or not _WORD.search(plain):
         return None
-    words = re.findall(r"[^\W_]+|,|:", plain.casefold())
-    return " ".join(word for word in words if word not in ("the", "a", "an")) or None
+    words = [word for word in re.findall(r"[^\W_]+|,|:", plain.casefold()) if word not in ("the", "a", "an")]
+    return " ".join(words[2:] if words[:2] == ["answer", "is"] else words) or None
 
 
 def is_words(gold: str) -> bool:

@@ -69,7 +69,11 @@ _NUMBER_WORDS = {
 _WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
 _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
-_NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([A-Za-z][^⟦⟧\d:]*)⟧$")
+_CJK = re.compile(r"[\u3400-\u9fff]+")
+_CJK_CONNECTIVES = {"或", "和", "与", "及"}
+# `The answer is`, `Distance:`, but not `the answer is not`
+_LEAD = re.compile(r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I)
+_NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
 _BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
 _EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E))[eE]([+-]?\d+)(?![\d.])")
@@ -108,14 +112,15 @@ def normalize(text: str) -> str:
         .replace("\\&", "&")
     )
     text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
-    text = _brace_arguments(_mark_words(text))
+    text = _CJK.sub(_mark_cjk, _brace_arguments(_mark_words(text)))
     text = _CONNECTIVE.sub(", ", text)
     text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
     text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _BARE_SQRT.sub(r"\\sqrt{\1}", text))
     text = _EXPONENT.sub(lambda exponent: f"^{{{exponent.group(1) or exponent.group(2)}}}", text)
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _RUN_OF_SPACES.sub(" ", text).strip()
-    text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", _strip_punctuation(text))
+    text = _strip_lead(_strip_punctuation(text))
+    text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
     return _NUMBER_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
 
 
@@ -137,6 +142,25 @@ def _unwrap(match: re.Match) -> str:
     if re.search(r"[^\W\d_]\.?[^\W\d_]", re.sub(r"\\[A-Za-z]+", "", content)):
         return f"{WORD_START}{content}{WORD_END}"
     return argument if len(content) > 1 else content
+
+
+def _mark_cjk(run: re.Match) -> str:
+    if run.group() in _CJK_CONNECTIVES:
+        return ", "
+    before, after = run.string[: run.start()], run.string[run.end() :]
+    inside = before.rfind(WORD_START) > before.rfind(WORD_END)  # of words that are marked already
+    return run.group() if inside and WORD_END in after else f"{WORD_START}{run.group()}{WORD_END}"
+
+
+def _strip_lead(text: str) -> str:
+    """Removes words that announce the value, inside or outside of its `\\text{}`."""
+    lead = _LEAD.match(text)
+    if lead is None:
+        return text
+    rest = text[lead.end() :]
+    if "⟧" in lead.group():
+        return rest
+    return rest.removesuffix(WORD_END) if re.fullmatch(r"[^⟦⟧A-Za-z]*⟧", rest) else WORD_START + rest
 
 
 def _brace_arguments(text: str) -> str:

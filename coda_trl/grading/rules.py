@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from .evaluate import equal_by_value, is_evaluable
 from .guards import too_heavy, too_long
+from .intervals import as_intervals
 from .literals import (
     chosen_letter,
     gold_letter,
@@ -22,7 +23,7 @@ from .literals import (
     words_key,
 )
 from .normalize import normalize
-from .structure import LABEL, LETTERS, Sequence, as_intervals, sequence, simplify_notation, split_relation, split_top
+from .structure import LABEL, LETTERS, Sequence, sequence, simplify_notation, split_relation, split_top
 from .units import split_unit
 
 MAX_ITEMS = 64

@@ -16,7 +16,6 @@ _OPENING = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
 _CLOSING = {")", "]", "}", "\\}"}
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _RELATION = re.compile(r"<|>|\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\neq(?![A-Za-z])|=")
-_BOUNDS = {"<": (1, "("), "\\le": (1, "["), ">": (-1, "("), "\\ge": (-1, "[")}  # direction, bracket
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _SET_BUILDER = re.compile(r"^\\\{\s*([A-Za-z])\s*(?:\\in\s*\\mathbb\s*\{?R\}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}$")
 _MEMBERSHIP = re.compile(r"^[A-Za-z]\w*\s*\\in(?![A-Za-z])\s*(.+)$")
@@ -125,34 +124,3 @@ def _plus_minus(items: list[str]) -> tuple[str, ...]:
         else:
             expanded.append(item)
     return tuple(item for item in expanded if item)
-
-
-def as_intervals(text: str) -> str:
-    r"""Writes `3 < x \le 4`, `x \neq 3` and lists of such inequalities (joined by "or") as intervals and unions."""
-    items = split_top(text, ",")
-    if not all(split_relation(item)[1] for item in items) or "=" in text:
-        return text
-    intervals = [_interval(item) for item in items]
-    return " \\cup ".join(intervals) if all(intervals) else text
-
-
-def _interval(text: str) -> str | None:
-    sides, signs = split_relation(text)
-    middle = [index for index, side in enumerate(sides) if LABEL.match(side)]
-    if len(middle) != 1 or len(sides) > 3 or any(LETTERS.search(side) for side in sides if not LABEL.match(side)):
-        return None
-    if signs == ["\\neq"]:
-        value = sides[1 - middle[0]]
-        return rf"(-\infty, {value}) \cup ({value}, \infty)"
-    if any(sign not in _BOUNDS for sign in signs):
-        return None
-    directions = {_BOUNDS[sign][0] for sign in signs}
-    if len(directions) > 1 or (len(sides) == 3 and middle != [1]):
-        return None
-    if directions == {-1}:
-        sides, signs = sides[::-1], signs[::-1]
-        middle = [len(sides) - 1 - middle[0]]
-    brackets = [_BOUNDS[sign][1] for sign in signs]
-    left = brackets[0] + sides[0] if middle[0] > 0 else r"(-\infty"
-    right = sides[-1] + brackets[-1].translate(str.maketrans("([", ")]")) if middle[0] < len(sides) - 1 else r"\infty)"
-    return f"{left}, {right}"

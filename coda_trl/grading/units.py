@@ -57,7 +57,7 @@ _BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in"
 # Words that say something about the value, so that `7 or more` or `not 7` does not become 7.
 _NOT_UNITS = {
     "about", "above", "almost", "approximately", "around", "at", "below", "between", "choose", "cubed", "divided", "doesn't",
-    "either", "except", "exactly", "fewer", "for", "from", "greater", "half", "if", "impossible", "incorrect", "isn't", "least",
+    "either", "except", "exactly", "fewer", "greater", "half", "if", "impossible", "incorrect", "isn't", "least",
     "less", "maybe", "minus", "mod", "modulo", "more", "most", "nearly", "neither", "never", "no", "none", "nor", "not", "over",
     "plus", "squared", "than", "then", "times", "to", "under", "unless", "unknown", "until", "up", "when", "where", "which",
     "with", "without", "wrong", "hundred", "thousand", "million", "billion", "trillion", "dozen", "am", "pm", "and", "or", "is",

@@ -1,0 +1,264 @@
+"""The pool: limits that hold whatever happens, verdicts that do not depend on it, and no process left behind."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from coda_trl.grading import GradingPool, default_pool
+from coda_trl.grading.__main__ import main
+from coda_trl.grading.pool import default_workers
+
+ROOT = Path(__file__).parents[1]
+HANGS = [r"\boxed{" + r"\log(" * 9 + str(5 + number) + ")" * 9 + "}" for number in range(8)]
+
+
+def needs_algebra(count: int) -> tuple[list[str], list[str]]:
+    """Right answers that only computer algebra can tell."""
+    numbers = range(2, 2 + count)
+    return [rf"\boxed{{\frac{{{n}\sqrt{{3}}}}{{3}}}}" for n in numbers], [rf"\frac{{{n}}}{{\sqrt{{3}}}}" for n in numbers]
+
+
+def group_of(pool: GradingPool) -> list[psutil.Process]:
+    """The server of a pool and its workers."""
+    server = psutil.Process(pool._server.process.pid)
+    return [server, *server.children(recursive=True)]
+
+
+def alive(group: int) -> bool:
+    """Whether any process of a process group is left (other than as a zombie)."""
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            pass
+    return False
+
+
+def wait_until(condition, seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with GradingPool(workers=2, timeout=10.0) as pool:
+        yield pool
+
+
+def test_easy_cases_start_no_process():
+    pool = GradingPool()
+    grades = pool.grade([r"\boxed{1/2}", r"\boxed{(B)}", r"\boxed{x+1}", "no box"], [r"\frac{1}{2}", "B", "1 + x", "3"])
+    assert [grade.verdict for grade in grades] == [True, True, True, False]
+    assert pool._server is None
+
+
+def test_cases_that_hang_are_stopped_and_the_others_are_right():
+    completions, golds = needs_algebra(20)
+    with GradingPool(workers=2, timeout=1.0) as pool:
+        pool.grade(completions[:1], golds[:1])
+        before = len(group_of(pool))
+        start = time.monotonic()
+        grades = pool.grade(HANGS + completions, ["27"] * len(HANGS) + golds)
+        seconds = time.monotonic() - start
+        assert wait_until(lambda: len(group_of(pool)) == before == 3)
+        assert not any(grade.verdict for grade in grades[: len(HANGS)])
+        assert sum(grade.stopped for grade in grades[: len(HANGS)]) >= 6  # a fast machine may finish one
+        assert [grade.verdict for grade in grades[len(HANGS) :] if not grade.stopped].count(False) == 0
+        assert seconds < 1.0 * len(HANGS) / 2 + 2 + 4  # the bound of docs/grading.md, and 4 seconds for a busy machine
+
+
+def test_memory_is_limited():
+    with GradingPool(workers=1, timeout=10.0, memory_mb=64) as pool:
+        greedy = pool.grade([r"\boxed{\operatorname{zeros}(9000, 9000) + \sin 2}"], ["27"])[0]
+        assert greedy.verdict is False
+        assert all(process.memory_info().rss < 400 * 2**20 for process in group_of(pool))
+        completions, golds = needs_algebra(1)
+        assert pool.grade(completions, golds)[0].verdict is True
+
+
+@pytest.mark.parametrize("victim", ["worker", "server"])
+def test_a_process_killed_from_outside_costs_no_verdict(pool, victim):
+    completions, golds = needs_algebra(80)
+    pool.grade(completions[:1], golds[:1])
+    processes = group_of(pool)
+    killer = threading.Timer(0.05, processes[0 if victim == "server" else 1].kill)
+    killer.start()
+    grades = pool.grade(completions, golds)
+    killer.join()
+    assert [grade.verdict for grade in grades] == [True] * 80
+    assert not any(grade.stopped for grade in grades)
+
+
+def test_threads_and_asyncio(pool):
+    completions, golds = needs_algebra(8)
+
+    async def grade_all():
+        return await asyncio.gather(
+            *(asyncio.to_thread(pool.grade, [one], [other]) for one, other in zip(completions, golds, strict=True))
+        )
+
+    assert all(grades[0].verdict for grades in asyncio.run(grade_all()))
+
+    async def grade_inside():
+        return pool.grade(completions, golds)
+
+    assert all(grade.verdict for grade in asyncio.run(grade_inside()))
+
+
+def test_a_forked_child_gets_workers_of_its_own(pool):
+    completions, golds = needs_algebra(2)
+    pool.grade(completions, golds)
+    child = os.fork()
+    if child == 0:
+        right = all(grade.verdict for grade in pool.grade(completions, golds))
+        pool.close()
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert pool._server.process.poll() is None
+    assert all(grade.verdict for grade in pool.grade(completions, golds))
+
+
+def test_close_leaves_nothing_and_the_pool_starts_again():
+    completions, golds = needs_algebra(1)
+    pool = GradingPool(workers=1)
+    assert pool.grade(completions, golds)[0].verdict
+    group = pool._server.process.pid
+    pool.close()
+    assert wait_until(lambda: not alive(group))
+    assert pool.grade(completions, golds)[0].verdict
+    pool.close()
+
+
+SCRIPT = r"""
+import os, sys, threading
+from coda_trl.grading import default_pool
+from coda_trl.rewards import accuracy_reward
+
+print("top level", flush=True)
+assert accuracy_reward([r"\boxed{\frac{2\sqrt{3}}{3}}"], [r"\frac{2}{\sqrt{3}}"]) == [1.0]
+print("group", default_pool()._server.process.pid, flush=True)
+if sys.argv[1:] == ["raise"]:
+    raise RuntimeError("the user's own error")
+if sys.argv[1:] == ["hang"]:
+    default_pool().timeout = 60
+    accuracy_reward([r"\boxed{" + r"\log(" * 9 + "5" + ")" * 9 + "}"], ["27"])
+"""
+
+
+def run_script(*arguments: str, **options) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("how", ["file", "stdin", "raise"])
+def test_scripts_without_main_guard(tmp_path, how):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    if how == "stdin":
+        process = run_script("-", stdin=script.open())
+    else:
+        process = run_script(str(script), *(["raise"] if how == "raise" else []))
+    out, errors = process.communicate(timeout=60)
+    lines = out.split("\n")
+    assert lines[0] == "top level" and out.count("top level") == 1  # the script ran once, not once a worker
+    assert process.returncode == (1 if how == "raise" else 0), errors
+    assert wait_until(lambda: not alive(int(lines[1].split()[1])))
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_survives_a_signal(tmp_path, signal_number):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    process = run_script(
+        str(script), "hang", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
+    )
+    process.stdout.readline()
+    group = int(process.stdout.readline().split()[1])
+    time.sleep(0.5)
+    assert alive(group)
+    process.send_signal(signal_number)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert wait_until(lambda: not alive(group))
+
+
+def test_workers_are_shared_between_the_ranks_of_a_machine(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    cores = default_workers()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(2 * cores))
+    assert default_workers() == 1
+    assert GradingPool(workers=3).workers == 3
+    assert default_pool() is default_pool()
+
+
+def test_wrong_arguments_say_what_to_change():
+    with pytest.raises(ValueError, match="`workers` is 0"):
+        GradingPool(workers=0)
+    with pytest.raises(ValueError, match="`timeout` is 0"):
+        GradingPool(timeout=0)
+    with pytest.raises(ValueError, match="2 completions but 1 golds"):
+        GradingPool().grade(["a", "b"], ["c"])
+
+
+def test_importing_the_grader_loads_neither_torch_nor_sympy():
+    check = "import sys, coda_trl.grading; assert not {'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules)"
+    assert run_script("-c", check).wait(timeout=60) == 0
+
+
+def test_command_line(tmp_path, capsys):
+    cases = [
+        {"id": "a", "completion": r"\boxed{\frac{2\sqrt{3}}{3}}", "gold": r"\frac{2}{\sqrt{3}}"},
+        {"id": "b", "completion": r"\boxed{1}", "gold": "2"},
+        {"id": 3, "completion": "\ud800", "gold": None},
+        {"id": "d", "completion": HANGS[0], "gold": "27"},
+    ]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)) + "\n\n")
+    out = tmp_path / "verdicts.jsonl"
+    assert main([str(tmp_path / "cases.jsonl"), "--out", str(out), "--jobs", "1", "--timeout", "1"]) == 0
+    verdicts = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [verdict["id"] for verdict in verdicts] == ["a", "b", 3, "d"]
+    assert [verdict["verdict"] for verdict in verdicts] == [True, False, None, False]
+    assert all(set(verdict) == {"id", "verdict", "seconds"} and verdict["seconds"] >= 0 for verdict in verdicts)
+    assert "4 cases: 1 right, 1 wrong, 1 unscorable, 1 timed out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: not JSON"),
+        ('{"id": 1, "gold": "2"}', "line 2: needs the fields `id`, `completion`, `gold`; without ['completion']"),
+        ('{"id": 1, "completion": "", "gold": 2}', "line 2: `completion` must be a string and `gold` a string or null"),
+        ("[]", "line 2: needs the fields"),
+    ],
+)
+def test_command_line_names_bad_lines(tmp_path, capsys, line, message):
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"id": 0, "completion": "", "gold": "1"}\n' + line + "\n")
+    assert main([str(path), "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_command_line_names_a_missing_file(tmp_path, capsys):
+    assert main([str(tmp_path / "none.jsonl"), "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert "none.jsonl" in capsys.readouterr().err

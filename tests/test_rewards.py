@@ -1,0 +1,93 @@
+"""Reward functions: TRL's signature, what they log, and TRL's own functions by name."""
+
+import pytest
+
+from coda_trl.rewards import REWARD_FUNCTIONS, accuracy_reward, choice_reward, completion_text
+
+
+def message(text):
+    return [{"role": "assistant", "content": text}]
+
+
+class Log:
+    def __init__(self):
+        self.columns, self.metrics = {}, {}
+
+    def extra(self, column, values):
+        self.columns[column] = values
+
+    def metric(self, name, value):
+        self.metrics[name] = value
+
+
+def test_accuracy_reward_takes_messages_and_text():
+    for wrap in (str, message):
+        completions = [wrap(r"\boxed{\dfrac12}"), wrap(r"\boxed{2}"), wrap(r"\boxed{2}"), wrap("2")]
+        rewards = accuracy_reward(completions=completions, solution=["0.5", "3", "{{{", "2"], prompts=[""] * 4, level=[1] * 4)
+        assert rewards == [1.0, 0.0, None, 0.0]
+
+
+def test_accuracy_reward_logs_what_was_compared():
+    log = Log()
+    completions = [message(r"\boxed{1{,}000 \text{ miles}}"), message("no"), message(r"\boxed{2}"), message("\\boxed{\ud800}")]
+    accuracy_reward(completions, ["1,000", "2", "", "1"], log_extra=log.extra, log_metric=log.metric)
+    assert log.columns["solution"] == ["1,000", "2", "", "1"]
+    assert log.columns["gold_parsed"] == ["1000", "2", "[unparseable]", "1"]
+    assert log.columns["answer_parsed"] == [r"1{,}000 \text{ miles}", "[no box]", "[skipped]", "?"]
+    assert log.metrics["coda/grading_timeouts"] == 0.0
+    assert log.metrics["coda/grading_seconds"] > 0
+
+
+def test_accuracy_reward_counts_timeouts(monkeypatch):
+    from coda_trl.grading import GradingPool
+
+    log = Log()
+    hang = r"\boxed{" + r"\log(" * 9 + "7" + ")" * 9 + "}"
+    with GradingPool(workers=1, timeout=0.5) as pool:
+        monkeypatch.setattr("coda_trl.rewards.default_pool", lambda: pool)
+        assert accuracy_reward([hang, r"\boxed{27}"], ["27", "27"], log.extra, log.metric) == [0.0, 1.0]
+    assert log.metrics["coda/grading_timeouts"] == 1.0
+    assert log.columns["answer_parsed"][0] == "[timeout]"
+
+
+def test_the_last_message_holds_the_answer():
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "content": r"\boxed{1}"},
+        {"role": "assistant", "content": [{"type": "text", "text": r"\boxed{"}, {"type": "text", "text": "2}"}]},
+    ]
+    assert completion_text(turns) == r"\boxed{2}"
+    assert completion_text(turns[:1]) == ""
+    assert completion_text([]) == ""
+
+
+@pytest.mark.parametrize("answer", ["B", "b", "(B)", "B.", "B)", r"\text{B}", r"\textbf{(B)}", r"\mathrm{B}", "B. bookstore", "(B) 27"])
+def test_choice_reward_reads_the_letter(answer):
+    assert choice_reward([rf"<think>\boxed{{C}}</think> \boxed{{{answer}}}"], ["B"]) == [1.0]
+    assert choice_reward([message(rf"\boxed{{{answer}}}")], ["C"]) == [0.0]
+
+
+@pytest.mark.parametrize("answer", ["", "B or C", "A, B", "bookstore", "Bookstore", "A. bank or B. bookstore", "27", "not B"])
+def test_choice_reward_wants_one_letter(answer):
+    assert choice_reward([rf"\boxed{{{answer}}}"], ["B"]) == [0.0]
+
+
+def test_choice_reward_with_options():
+    options = [["bank", "Bookstore", "bank"]]
+    assert choice_reward([r"\boxed{the bookstore}"], ["B"], options=options) == [1.0]
+    assert choice_reward([r"\boxed{bank}"], ["A"], options=options) == [0.0]  # two options read so
+    assert choice_reward([r"\boxed{}"], ["A"], options=[["", "x"]]) == [0.0]
+    assert choice_reward([r"\boxed{3.50}"], ["A"], options=[["3.50", "4"]]) == [1.0]
+
+
+def test_choice_reward_skips_what_is_no_letter():
+    log = Log()
+    assert choice_reward([r"\boxed{B}", "none"], ["bookstore", r"\text{(A)}"], log_extra=log.extra) == [None, 0.0]
+    assert log.columns["answer_parsed"] == ["B", "[no option]"]
+
+
+def test_reward_functions_by_name():
+    assert REWARD_FUNCTIONS["accuracy_reward"] is accuracy_reward
+    assert REWARD_FUNCTIONS["think_format_reward"]([message("<think>a</think>b"), message("b")]) == [1.0, 0.0]
+    assert REWARD_FUNCTIONS["get_soft_overlong_punishment"](100, 20)(completion_ids=[[1] * 90]) == [-0.5]
+    assert REWARD_FUNCTIONS["get_repetition_penalty_reward"](2, -1.0)(completion_ids=[[1, 2, 3], [5] * 5]) == [0.0, -0.75]
