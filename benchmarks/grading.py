@@ -3,9 +3,9 @@ Grading speed: `coda_trl.rewards.accuracy_reward` against TRL's, on the same com
 
     python benchmarks/grading.py [--json FILE]
 
-One training step of the paper: 128 prompts with 16 completions each, 20 to 70 KB of reasoning, an answer in a box at the end, six of ten
-right. The solutions are boxed, because TRL reads many bare ones as unparseable and then skips the completion. The second part
-grades the same step with 16 answers that computer algebra does not finish in time.
+One training step of the paper: 128 prompts with 16 completions each, 20 to 70 KB of reasoning, an answer in a box at
+the end, six of ten right. The solutions are boxed, because TRL reads many bare ones as unparseable and then skips the
+completion. The second part grades the same step with 16 answers that computer algebra does not finish in time.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from trl.rewards import accuracy_reward as trl_accuracy_reward
 
 from coda_trl.grading import GradingPool, default_pool
 from coda_trl.rewards import accuracy_reward
-
 
 PROMPTS, GENERATIONS = 128, 16
 # right answer, the same in another form, two wrong ones
@@ -58,7 +57,9 @@ def make_step(seed: int) -> tuple[list[list[dict]], list[str]]:
         right, same, *wrong = (form.format(n=n, m=m) for form in forms)
         for _ in range(GENERATIONS):
             answer = rng.choice([right, same]) if rng.random() < 0.6 else rng.choice(wrong)
-            completions.append([{"role": "assistant", "content": _reasoning(rng) + f"The answer is $\\boxed{{{answer}}}$."}])
+            completions.append(
+                [{"role": "assistant", "content": _reasoning(rng) + f"The answer is $\\boxed{{{answer}}}$."}]
+            )
             solutions.append(f"\\boxed{{{right}}}")
     return completions, solutions
 
@@ -89,8 +90,8 @@ def main() -> None:
     start = time.perf_counter()
     warm_up = make_step(seed=1)
     accuracy_reward(*warm_up)
-    print(f"workers: {default_pool().workers}; first call, with the start of the workers: {time.perf_counter() - start:.1f} s")
-    trl_accuracy_reward(*(part[:: GENERATIONS] for part in warm_up))
+    print(f"workers: {default_pool().workers}; first call, which starts them: {time.perf_counter() - start:.1f} s")
+    trl_accuracy_reward(*(part[::GENERATIONS] for part in warm_up))
 
     completions, solutions = make_step(seed=0)
     size = sum(len(completion[0]["content"]) for completion in completions) / len(completions)

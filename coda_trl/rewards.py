@@ -1,8 +1,8 @@
 r"""
 Reward functions for [`CodaGRPOTrainer`] and TRL's `GRPOTrainer`.
 
-[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project; the others are TRL's own. Recipes name them
-by the keys of `REWARD_FUNCTIONS`.
+[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project; the others are TRL's own.
+Recipes name them by the keys of `REWARD_FUNCTIONS`.
 """
 
 import time
@@ -25,7 +25,7 @@ def completion_text(completion: Completion) -> str:
 
     Args:
         completion (`str` or `list[dict]`):
-            Plain text, or messages; of several messages (tool calls and their results in between) the last one holds the answer.
+            Plain text, or messages; of several (tool calls and their results in between) the last has the answer.
 
     Returns:
         `str`: the text; of a message in parts, the text parts joined; empty for a message without content.
@@ -48,8 +48,8 @@ def accuracy_reward(
     r"""
     1 for a right answer, 0 for a wrong one, `None` where the solution cannot be read.
 
-    The last complete `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Every case has a limit of two
-    seconds, in worker processes that all calls in this process share; a case that reaches it counts as wrong.
+    The last complete `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Every case
+    has a limit of two seconds, in worker processes that all calls in this process share; one that reaches it is wrong.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`):
@@ -57,10 +57,11 @@ def accuracy_reward(
         solution (`list[str]`):
             Right answer of each, with or without `\boxed{}`.
         log_extra (`Callable`, *optional*):
-            Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of the completions table.
+            Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of
+            the completions table.
         log_metric (`Callable`, *optional*):
-            Provided by the trainer. Receives `coda/grading_timeouts` (cases of this call that reached a limit; the trainer logs the mean over
-            processes and calls) and `coda/grading_seconds`.
+            Provided by the trainer. Receives `coda/grading_timeouts` (cases of this call that reached a limit; the
+            trainer logs the mean over processes and calls) and `coda/grading_seconds`.
         **kwargs:
             Other columns of the data set, not used.
 
@@ -72,8 +73,8 @@ def accuracy_reward(
     ```python
     >>> from coda_trl.rewards import accuracy_reward
 
-    >>> completions = [[{"role": "assistant", "content": r"\boxed{\frac{2}{6}}"}], [{"role": "assistant", "content": "1/3"}]]
-    >>> accuracy_reward(completions, [r"\frac{1}{3}", r"\frac{1}{3}"])
+    >>> right, unboxed = ([{"role": "assistant", "content": text}] for text in (r"\boxed{\frac{2}{6}}", "1/3"))
+    >>> accuracy_reward([right, unboxed], [r"\frac{1}{3}", r"\frac{1}{3}"])
     [1.0, 0.0]
     ```
     """
@@ -111,10 +112,11 @@ def choice_reward(
     **kwargs,
 ) -> list[float | None]:
     r"""
-    Multiple choice: 1 if the last complete box names the right option, 0 if not, `None` where the solution is no letter.
+    Multiple choice: 1 if the last complete box names the right option, 0 if not, `None` where the solution is no
+    letter.
 
-    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does, too, unless another option
-    reads the same.
+    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does,
+    too, unless another option reads the same.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`):

@@ -1,9 +1,11 @@
 r"""
 The rules of grading, on written cases.
 
-`fixtures/grading_cases.jsonl` holds one case a line: answers in many notations, wrong answers that look right, golds that mean nothing, and
-hostile text. A long completion is a list of `[text, times]`. `convention` marks verdicts that rest on a rule of `docs/grading.md` and
-not on mathematics. `fixtures/grading_golds.json` holds golds of public data sets in as many notations as they come.
+`fixtures/grading_cases.jsonl` holds one case a line: answers in many notations, wrong answers that look right, golds
+that mean nothing, and hostile text. A long completion is a list of `[text, times]`. `convention` marks verdicts that
+rest on a rule of
+`docs/grading.md` and not on mathematics. `fixtures/grading_golds.json` holds golds of public data sets in as many
+notations as they come.
 """
 
 import json
@@ -44,7 +46,9 @@ def grades(pool):
     return dict(zip([case["id"] for case in benign], results, strict=True))
 
 
-@pytest.mark.parametrize("kind", sorted({case["kind"] for case in CASES if not case["kind"].startswith(("hostile", "adv"))}))
+@pytest.mark.parametrize(
+    "kind", sorted({case["kind"] for case in CASES if not case["kind"].startswith(("hostile", "adv"))})
+)
 def test_cases(kind, grades):
     wrong = {
         case["id"]: (case["gold"], text_of(case["completion"])[-80:], grades[case["id"]].verdict)
@@ -122,7 +126,8 @@ def test_reasoning_ends_at_the_last_closing_tag():
 
 
 @pytest.mark.parametrize(
-    "hostile", ["\\" * 100_000, "{" * 100_000, r"\boxed{" * 14_000, r"\boxed " * 14_000, r"\boxed{" * 9000 + "}" * 9000]
+    "hostile",
+    ["\\" * 100_000, "{" * 100_000, r"\boxed{" * 14_000, r"\boxed " * 14_000, r"\boxed{" * 9000 + "}" * 9000],
 )
 def test_finding_the_box_is_linear(hostile):
     start = time.process_time()

@@ -23,13 +23,20 @@ class Log:
 def test_accuracy_reward_takes_messages_and_text():
     for wrap in (str, message):
         completions = [wrap(r"\boxed{\dfrac12}"), wrap(r"\boxed{2}"), wrap(r"\boxed{2}"), wrap("2")]
-        rewards = accuracy_reward(completions=completions, solution=["0.5", "3", "{{{", "2"], prompts=[""] * 4, level=[1] * 4)
+        rewards = accuracy_reward(
+            completions=completions, solution=["0.5", "3", "{{{", "2"], prompts=[""] * 4, level=[1] * 4
+        )
         assert rewards == [1.0, 0.0, None, 0.0]
 
 
 def test_accuracy_reward_logs_what_was_compared():
     log = Log()
-    completions = [message(r"\boxed{1{,}000 \text{ miles}}"), message("no"), message(r"\boxed{2}"), message("\\boxed{\ud800}")]
+    completions = [
+        message(r"\boxed{1{,}000 \text{ miles}}"),
+        message("no"),
+        message(r"\boxed{2}"),
+        message("\\boxed{\ud800}"),
+    ]
     accuracy_reward(completions, ["1,000", "2", "", "1"], log_extra=log.extra, log_metric=log.metric)
     assert log.columns["solution"] == ["1,000", "2", "", "1"]
     assert log.columns["gold_parsed"] == ["1000", "2", "[unparseable]", "1"]
@@ -61,13 +68,17 @@ def test_the_last_message_holds_the_answer():
     assert completion_text([]) == ""
 
 
-@pytest.mark.parametrize("answer", ["B", "b", "(B)", "B.", "B)", r"\text{B}", r"\textbf{(B)}", r"\mathrm{B}", "B. bookstore", "(B) 27"])
+@pytest.mark.parametrize(
+    "answer", ["B", "b", "(B)", "B.", "B)", r"\text{B}", r"\textbf{(B)}", r"\mathrm{B}", "B. bookstore", "(B) 27"]
+)
 def test_choice_reward_reads_the_letter(answer):
     assert choice_reward([rf"<think>\boxed{{C}}</think> \boxed{{{answer}}}"], ["B"]) == [1.0]
     assert choice_reward([message(rf"\boxed{{{answer}}}")], ["C"]) == [0.0]
 
 
-@pytest.mark.parametrize("answer", ["", "B or C", "A, B", "bookstore", "Bookstore", "A. bank or B. bookstore", "27", "not B"])
+@pytest.mark.parametrize(
+    "answer", ["", "B or C", "A, B", "bookstore", "Bookstore", "A. bank or B. bookstore", "27", "not B"]
+)
 def test_choice_reward_wants_one_letter(answer):
     assert choice_reward([rf"\boxed{{{answer}}}"], ["B"]) == [0.0]
 
@@ -90,4 +101,7 @@ def test_reward_functions_by_name():
     assert REWARD_FUNCTIONS["accuracy_reward"] is accuracy_reward
     assert REWARD_FUNCTIONS["think_format_reward"]([message("<think>a</think>b"), message("b")]) == [1.0, 0.0]
     assert REWARD_FUNCTIONS["get_soft_overlong_punishment"](100, 20)(completion_ids=[[1] * 90]) == [-0.5]
-    assert REWARD_FUNCTIONS["get_repetition_penalty_reward"](2, -1.0)(completion_ids=[[1, 2, 3], [5] * 5]) == [0.0, -0.75]
+    assert REWARD_FUNCTIONS["get_repetition_penalty_reward"](2, -1.0)(completion_ids=[[1, 2, 3], [5] * 5]) == [
+        0.0,
+        -0.75,
+    ]

@@ -1,7 +1,8 @@
 r"""
 Grade mathematical answers: bounded in time and memory, and strict about what counts as right.
 
-The rules are in `docs/grading.md`. Importing this package is cheap: computer algebra is loaded in worker processes only.
+The rules are in `docs/grading.md`. Importing this package is cheap: computer algebra is loaded in worker processes
+only.
 """
 
 from .extract import final_answer
@@ -14,9 +15,9 @@ def grade(completion: str, gold: str | None) -> bool | None:
     r"""
     Grades one completion.
 
-    The last complete `\boxed{}` after the end of the reasoning decides. Bounded like a batch: what needs computer algebra runs in the
-    workers of [`default_pool`], so that the verdict comes within about two seconds whatever the text holds. For many completions
-    use [`GradingPool.grade`], which spreads them over the workers.
+    The last complete `\boxed{}` after the end of the reasoning decides. Bounded like a batch: what needs computer
+    algebra runs in the workers of [`default_pool`], so that the verdict comes within about two seconds whatever
+    the text holds. For many completions use [`GradingPool.grade`], which spreads them over the workers.
 
     Args:
         completion (`str`):

@@ -1,8 +1,9 @@
 r"""
 Equality of mathematical expressions by [math-verify](https://github.com/huggingface/Math-Verify).
 
-Runs in worker processes only: it can take for ever, and importing it costs half a second. Nothing in the text is executed:
-the expressions go through math-verify's LaTeX grammar, never through its parser of plain (Python-like) expressions.
+Runs in worker processes only: it can take for ever, and importing it costs half a second. Nothing in the text is
+executed: the expressions go through math-verify's LaTeX grammar, never through its parser of plain (Python-like)
+expressions.
 """
 
 import logging

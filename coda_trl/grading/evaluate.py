@@ -1,10 +1,11 @@
 r"""
 Compare expressions by their values, which is thousands of times cheaper than computer algebra.
 
-Every expression has two values at a point. In the *formal* one, an exact fraction, letters, `\pi`, `e`, `i` and every root stand for
-random numbers: if two formal values agree, so do the expressions, whatever the symbols stand for (up to a chance of about degree / 2**61,
-Schwartz-Zippel). In the *numeric* one, a complex number, constants and roots have their true values: if two numeric values
-differ, so do the expressions. What neither decides, or is not understood here, is left to computer algebra.
+Every expression has two values at a point. In the *formal* one, an exact fraction, letters, `\pi`, `e`, `i` and every
+root stand for random numbers: if two formal values agree, so do the expressions, whatever the symbols stand for (up to
+a chance of about degree / 2**61, Schwartz-Zippel). In the *numeric* one, a complex number, constants and roots have
+their true values: if two numeric values differ, so do the expressions. What neither decides, or is not understood
+here, is left to computer algebra.
 """
 
 import hashlib
@@ -14,13 +15,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-
 MAX_POWER = 400
 _TOLERANCE = 1e-6
-_GREEK = {
-    "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi",
-    "rho", "sigma", "tau", "phi", "varphi", "chi", "psi", "omega",
-}  # fmt: skip
+_GREEK = set(
+    (
+        "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi chi "
+        "psi omega"
+    ).split()
+)
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|\\([A-Za-z]+)|([A-Za-z])|(.))", re.DOTALL)
 _MIXED = re.compile(r"(?<![\d.\w}^_)])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}(?!\s*[\w\\(])")
 
@@ -28,7 +30,7 @@ Number = Fraction | complex
 
 
 class Value(NamedTuple):
-    """Values of an expression at one point; `rational` if it holds letters and fractions only, so that the formal one decides."""
+    """Values of an expression at one point. `rational`: made of letters and fractions, so that `formal` decides."""
 
     formal: Fraction
     numeric: complex | None
@@ -45,7 +47,8 @@ def equal_by_value(gold: str, answer: str) -> bool | None:
 
     Args:
         gold (`str`), answer (`str`):
-            Canonical LaTeX without units, of numbers, letters, `+ - \cdot / ^`, fractions, roots, parentheses, `\pi`, `e` and `i`.
+            Canonical LaTeX without units, of numbers, letters, `+ - \cdot / ^`, fractions, roots,
+            parentheses, `\pi`, `e` and `i`.
 
     Returns:
         `bool` or `None`: `None` if the values do not decide.
@@ -55,8 +58,8 @@ def equal_by_value(gold: str, answer: str) -> bool | None:
     ```python
     >>> from coda_trl.grading.evaluate import equal_by_value
 
-    >>> equal_by_value("(x+1)^2", "x^2 + 2x + 1"), equal_by_value(r"\sqrt{8}", "3"), equal_by_value(r"\sqrt{8}", r"2\sqrt{2}")
-    (True, False, None)
+    >>> equal_by_value("(x+1)^2", "x^2 + 2x + 1"), equal_by_value(r"\sqrt{8}", "3"), equal_by_value(r"\sqrt{8}",
+    r"2\sqrt{2}") (True, False, None)
     ```
     """
     keep_case = _has_both_cases(gold) or _has_both_cases(answer)
@@ -116,7 +119,7 @@ def _random_value(name: str, point: int) -> Fraction:
 
 
 class _Evaluator:
-    """Recursive descent over the tokens of one expression (sums of products of powers), in fractions or complex numbers."""
+    """Recursive descent over the tokens of one expression, in fractions or in complex numbers."""
 
     def __init__(self, text: str, keep_case: bool, point: int, exact: bool):
         self.tokens = [(match.lastindex, match.group(match.lastindex)) for match in _TOKEN.finditer(text.strip())]

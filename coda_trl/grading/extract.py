@@ -8,7 +8,8 @@ REASONING_END = "</think>"
 ENCLOSING_WINDOW = 4096
 
 _TOKEN = re.compile(r"\\\\?(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
-# `\boxed 27`: TeX would box the `2` only, but the writer meant 27. Something must follow, or the text may be cut there.
+# `\boxed 27`: TeX would box the `2` only, but the writer meant 27. Something must follow, or the text may be cut
+# there.
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*)(?=[^\d.,/])")
 
 
@@ -21,7 +22,8 @@ def after_reasoning(completion: str) -> str:
             Text of the model, with or without its reasoning.
 
     Returns:
-        `str`: what follows the last `</think>` (the whole text if there is none), up to a `<think>` that is never closed.
+        `str`: what follows the last `</think>` (the whole text if there is none), up to a `<think>` that is
+        never closed.
     """
     end = completion.rfind(REASONING_END)
     tail = completion[end + len(REASONING_END) :] if end >= 0 else completion

@@ -1,8 +1,8 @@
 r"""
 Refuse what no answer looks like before any algebra sees it.
 
-The longest answer in MATH, AIME, AMC, GSM8K and DeepScaleR has 160 characters, the deepest three brackets inside each other. The limits
-only save time: whatever passes is still graded in a worker with a time and a memory limit.
+The longest answer in MATH, AIME, AMC, GSM8K and DeepScaleR has 160 characters, the deepest three brackets inside each
+other. The limits only save time: whatever passes is still graded in a worker with a time and a memory limit.
 """
 
 import re

@@ -27,7 +27,8 @@ def as_intervals(text: str) -> str:
     r"""
     Writes inequalities for one unknown as intervals; any other text stays as it is.
 
-    Of several inequalities, `x < 2, x > 3` means "or" and `x > 2, x < 3` means "and" (the other reading would be nothing, or every number);
+    Of several inequalities, `x < 2, x > 3` means "or" and `x > 2, x < 3` means "and" (the other reading would be
+    nothing, or every number);
     `x \neq 3` takes a point out of the others.
 
     Args:

@@ -15,7 +15,7 @@ class Job(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Verdict on a job and the seconds it took. `stopped` if the time or memory limit, or a crash, ended it (then `False`)."""
+    """Verdict on a job and the seconds it took; `stopped` (and `False`) if a limit or a crash ended it."""
 
     number: int
     verdict: bool | None

@@ -21,7 +21,8 @@ _POWER_OF_TEN = re.compile(
 )
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
-    r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d+))$"
+    r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
+    r"|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d+))$"
 )
 _BASE_NAMES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
@@ -127,8 +128,8 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     """
     Compares numerals with a base; `None` if neither has one.
 
-    The base may be left out of the answer (the question fixes it). An answer with a base for a gold without one must have the
-    same value.
+    The base may be left out of the answer (the question fixes it). An answer with a base for a gold without one
+    must have the same value.
     """
     gold_numeral, answer_numeral = numeral(gold), numeral(answer)
     if gold_numeral is None and answer_numeral is None:
@@ -151,7 +152,7 @@ def chosen_letter(answer: str) -> str | None:
     """
     The one option that an answer names, or `None`.
 
-    Accepts `B`, `b`, `(B)`, `B.`, `B. bookstore`, `(B) 27`, `Option B`; refuses several letters, and text without its letter.
+    Accepts `B`, `b`, `(B)`, `B.`, `B. bookstore`, `(B) 27`, `Option B`; refuses several letters and none.
     """
     match = _CHOICE.match(WORDS.sub(r"\1", answer).strip())
     if not match or _ANOTHER_LABEL.search(match.group(3)):
@@ -161,7 +162,7 @@ def chosen_letter(answer: str) -> str | None:
 
 @lru_cache(maxsize=8192)
 def words_key(text: str) -> str | None:
-    """What is compared of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
+    """What counts of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", WORDS.sub(r" \1 ", text).replace(".", ""))
     if re.search(r"[\\^_=<>+*{}()\[\]|/]", plain) or _MINUS.search(plain) or not _WORD.search(plain):
         return None
@@ -170,7 +171,7 @@ def words_key(text: str) -> str | None:
 
 
 def is_words(gold: str) -> bool:
-    r"""Whether a gold is text: in `\text{}`, a time of day, or bare letters that read as a word and not as a product of variables."""
+    r"""Whether a gold is text: in `\text{}`, a time of day, or letters that read as a word and not as a product."""
     if _TIME_OF_DAY.match(gold):
         return True
     if words_key(gold) is None:
@@ -184,7 +185,7 @@ def is_words(gold: str) -> bool:
 
 
 def letters(text: str) -> list[str] | None:
-    """Letters of a list such as `A, B` or `(A), (C)`, sorted, or `None` if it is no list of at least two capital letters."""
+    """Letters of a list such as `A, B` or `(A), (C)`, sorted; `None` if it is no list of two or more capitals."""
     items = normalize(WORDS.sub(r"\1", text)).split(", ")
     if len(items) < 2 or not all(re.fullmatch(r"[A-Z]|\([A-Z]\)", item) for item in items):
         return None

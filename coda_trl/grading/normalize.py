@@ -1,8 +1,8 @@
 r"""
 Write an answer in one canonical LaTeX form, without changing what it means.
 
-The result holds no layout commands, no delimiters of mathematics mode and no separators of thousands; words stand between
-`⟦` and `⟧`; every comma that is left separates two values and is followed by a space.
+The result holds no layout commands, no delimiters of mathematics mode and no separators of thousands; words stand
+between `⟦` and `⟧`; every comma that is left separates two values and is followed by a space.
 """
 
 import re
@@ -46,13 +46,14 @@ _SPACES = re.compile(
 _RUN_OF_SPACES = re.compile(" {2,}")
 _SYNONYMS = {
     "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "dbinom": r"\binom", "tbinom": r"\binom",
-    "leq": r"\le", "leqslant": r"\le", "leqq": r"\le", "geq": r"\ge", "geqslant": r"\ge", "geqq": r"\ge", "ne": r"\neq",
-    "lt": "<", "gt": ">", "ast": r"\cdot", "cdotp": r"\cdot", "varnothing": r"\emptyset", "degree": r"^\circ",
-    "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "lvert": "|",
-    "rvert": "|", "vert": "|", "mid": r"\mid", "colon": ":", "infin": r"\infty", "iff": r"\Rightarrow",
-    "implies": r"\Rightarrow", "Longrightarrow": r"\Rightarrow", "Leftrightarrow": r"\Rightarrow", "backslash": r"\setminus",
-    "smallsetminus": r"\setminus", "R": r"\mathbb{R}", "dots": r"\ldots", "cdots": r"\ldots", "dotsc": r"\ldots",
-    "simeq": r"\approx", "thickapprox": r"\approx", "vee": r"\lor", "wedge": r"\land",
+    "leq": r"\le", "leqslant": r"\le", "leqq": r"\le", "geq": r"\ge", "geqslant": r"\ge", "geqq": r"\ge",
+    "ne": r"\neq", "lt": "<", "gt": ">", "ast": r"\cdot", "cdotp": r"\cdot", "varnothing": r"\emptyset",
+    "degree": r"^\circ", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(",
+    "rangle": ")", "lvert": "|", "rvert": "|", "vert": "|", "mid": r"\mid", "colon": ":", "infin": r"\infty",
+    "iff": r"\Rightarrow", "implies": r"\Rightarrow", "Longrightarrow": r"\Rightarrow",
+    "Leftrightarrow": r"\Rightarrow", "backslash": r"\setminus", "smallsetminus": r"\setminus",
+    "R": r"\mathbb{R}", "dots": r"\ldots", "cdots": r"\ldots", "dotsc": r"\ldots", "simeq": r"\approx",
+    "thickapprox": r"\approx", "vee": r"\lor", "wedge": r"\land",
 }  # fmt: skip
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
@@ -62,8 +63,8 @@ _CONNECTIVE = re.compile(
 _NUMBER_WORDS = {
     word: str(value)
     for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-        "eighteen nineteen twenty".split()
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen twenty".split()
     )
 }
 _WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
@@ -72,7 +73,9 @@ _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d
 _CJK = re.compile(r"[\u3400-\u9fff]+")
 _CJK_CONNECTIVES = {"或", "和", "与", "及"}
 # `The answer is`, `Distance:`, but not `the answer is not`
-_LEAD = re.compile(r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I)
+_LEAD = re.compile(
+    r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I
+)
 _NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
 _BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
 _EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
@@ -164,7 +167,7 @@ def _strip_lead(text: str) -> str:
 
 
 def _brace_arguments(text: str) -> str:
-    r"""Puts the arguments of fractions, roots and binomials into braces as TeX reads them: `\frac\pi 2`, `\frac12`, `\sqrt3`."""
+    r"""Puts the arguments of fractions, roots and binomials into braces, as TeX reads `\frac\pi 2` and `\sqrt3`."""
     parts, position = [], 0
     for command in _WITH_ARGUMENTS.finditer(text):
         if command.start() < position:

@@ -20,7 +20,10 @@ DEFAULT_MEMORY_MB = 1024
 _START_SECONDS = 120.0  # the server imports math-verify, perhaps from a slow network disk
 _SILENCE_SECONDS = 20.0  # beyond the limit of a case: a server that says nothing for so long is replaced
 _ATTEMPTS = 3
-_START = "import sys; sys.path[:] = sys.argv[4:]; from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:4]))"
+_START = (
+    "import sys; sys.path[:] = sys.argv[4:]; "
+    "from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:4]))"
+)
 _KNOWN_GOLDS = 65536
 
 
@@ -52,9 +55,10 @@ class GradingPool:
     r"""
     Grades completions with a limit on time and memory for every case.
 
-    What needs no computer algebra is decided in the calling process. The rest goes to worker processes, which are started when
-    first needed and live until [`~GradingPool.close`], the end of the `with` block or the end of this process, however it ends. Safe to
-    use from any thread (batches of several threads take turns), inside asyncio, and after a fork (the child gets workers of its own).
+    What needs no computer algebra is decided in the calling process. The rest goes to worker processes, which are
+    started when first needed and live until [`~GradingPool.close`], the end of the `with` block or the end of this
+    process, however it ends. Safe to use from any thread (batches of several threads take turns), inside asyncio,
+    and after a fork (the child gets workers of its own).
 
     Args:
         workers (`int`, *optional*):
@@ -184,8 +188,8 @@ class GradingPool:
                     self._server = None
                     raise
             raise RuntimeError(
-                f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually the "
-                "machine is out of memory: give `GradingPool` fewer `workers` or less `memory_mb`."
+                f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually "
+                "the machine is out of memory: give `GradingPool` fewer `workers` or less `memory_mb`."
             )
 
 
@@ -213,8 +217,8 @@ class _Server:
         if not ready:
             self.end()
             raise RuntimeError(
-                "The grading server did not start; its own error is above. `python -c 'import math_verify, pebble'` must work "
-                f"with {sys.executable}."
+                "The grading server did not start; its own error is above. `import math_verify, pebble` must work in "
+                f"{sys.executable}."
             )
 
     def grade(self, todo: dict[int, Case], readable: dict[str, bool], timeout: float) -> Iterator[Result]:

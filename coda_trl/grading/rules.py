@@ -1,8 +1,8 @@
 r"""
 Decide whether an answer is right.
 
-What needs no algebra (exact text, numbers, numerals, letters, words, and lists, tuples, intervals of these) is decided here, by
-exact arithmetic. Everything else is handed to `algebra`, which is computer algebra in a worker process.
+What needs no algebra (exact text, numbers, numerals, letters, words, and lists, tuples, intervals of these) is decided
+here, by exact arithmetic. Everything else is handed to `algebra`, which is computer algebra in a worker process.
 """
 
 import re
@@ -74,7 +74,8 @@ def prepare(gold: str | None, answer: str | None) -> Case | bool | None:
             Content of the deciding box, `None` if there is none.
 
     Returns:
-        [`Case`], or the verdict: `None` for an empty or hopeless gold, `False` for no answer and for one of absurd length.
+        [`Case`], or the verdict: `None` for an empty or hopeless gold, `False` for no answer and for one of
+        absurd length.
     """
     canonical_gold = normalize(gold) if isinstance(gold, str) and not too_long(gold) else ""
     if not re.search(r"[^\W_]", re.sub(r"\\(?!infty|emptyset|pi)[A-Za-z]+", "", canonical_gold)):
@@ -117,7 +118,7 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
 
 
 def readable(gold: str, algebra: Algebra) -> bool:
-    """Whether a gold in canonical form means something: a letter, words, a number, a structure of these, or mathematics."""
+    """Whether a gold in canonical form means something: a letter, words, a number, mathematics, or a list of these."""
     if gold_letter(gold) or letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
         return _balanced(gold)
     value = simplify_notation(split_unit(gold).value)
@@ -196,7 +197,7 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
 
 
 def _exact(text: str) -> list[str]:
-    r"""`\sqrt{2} \approx 1.41` claims `\sqrt{2}`, `x \approx 1.41` claims 1.41: the pieces in the order of what they claim."""
+    r"""The values of an approximation: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `x \approx 1.41`."""
     pieces = [piece.strip() for piece in _APPROXIMATELY.split(text)]
     if len(pieces) == 1:
         return [text]

@@ -1,10 +1,10 @@
 """
 The process between a trainer and the workers: it reads cases from standard input and answers on standard output.
 
-Workers are forked from here and not from the trainer, because forking a process that uses CUDA or threads is unsafe, because
-starting Python workers anew would run the user's script again, and because this process has math-verify imported and warm, so that a
-worker that had to be killed is replaced within milliseconds. The process leads a process group of its own; whoever ends it ends the
-group, so that nothing is left behind.
+Workers are forked from here and not from the trainer, because forking a process that uses CUDA or threads is unsafe,
+because starting Python workers anew would run the user's script again, and because this process has math-verify
+imported and warm, so that a worker that had to be killed is replaced within milliseconds. The process leads a process
+group of its own; whoever ends it ends the group, so that nothing is left behind.
 """
 
 import gc
@@ -119,7 +119,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def serve(workers: int, memory_mb: int, parent: int) -> None:
-    """Says `"ready"`, then grades the lists of [`Job`] that come until standard input ends; then ends this process group."""
+    """Says `"ready"`, grades the lists of [`Job`] that come, and ends this process group when standard input ends."""
     signal.signal(signal.SIGTERM, lambda *_: _end_group())
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
     jobs, output = Connection(os.dup(0), writable=False), Connection(os.dup(1), readable=False)

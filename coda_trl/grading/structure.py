@@ -1,4 +1,4 @@
-r"""Take an answer apart where order, brackets and repetition matter: lists, tuples, sets, intervals, chains of relations."""
+r"""Take an answer apart where order, brackets and repetition matter: lists, tuples, sets, intervals and relations."""
 
 import re
 from functools import lru_cache
@@ -43,7 +43,7 @@ def split_top(text: str, separators: str) -> list[str]:
 
 
 def split_relation(text: str) -> tuple[list[str], list[str]]:
-    """Sides and signs of a chain of relations at the top level: `0 < x \\le 2` gives `["0", "x", "2"], ["<", "\\le"]`."""
+    r"""Sides and signs of a chain of relations at the top level: `["0", "x", "2"], ["<", "\le"]` of `0 < x \le 2`."""
     if not _RELATION.search(text):
         return [text.strip()], []
     sides, signs, depth, start = [], [], 0, 0
@@ -64,8 +64,8 @@ def split_relation(text: str) -> tuple[list[str], list[str]]:
 @lru_cache(maxsize=8192)
 def simplify_notation(text: str) -> str:
     r"""
-    Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`, `]3,4]` becomes `(3, 4]`,
-    and a conclusion (`2x = 4 \Rightarrow x = 2`) keeps its last step.
+    Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`, `]3,4]`
+    becomes `(3, 4]`, and a conclusion (`2x = 4 \Rightarrow x = 2`) keeps its last step.
     """
     text = re.split(r"\\(?:Rightarrow|to)(?![A-Za-z])", text)[-1].strip()
     if match := _SET_BUILDER.match(text):

@@ -52,16 +52,18 @@ _KNOWN_UNITS = {
     "radian": "radian rad",
 }
 _CANONICAL = {name: unit for unit, names in _KNOWN_UNITS.items() for name in names.split()}
-# Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are variables.
+# Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
+# variables.
 _BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in"
 # Words that say something about the value, so that `7 or more` or `not 7` does not become 7.
-_NOT_UNITS = {
-    "about", "above", "almost", "approximately", "around", "at", "below", "between", "choose", "cubed", "divided", "doesn't",
-    "either", "except", "exactly", "fewer", "greater", "half", "if", "impossible", "incorrect", "isn't", "least",
-    "less", "maybe", "minus", "mod", "modulo", "more", "most", "nearly", "neither", "never", "no", "none", "nor", "not", "over",
-    "plus", "squared", "than", "then", "times", "to", "under", "unless", "unknown", "until", "up", "when", "where", "which",
-    "with", "without", "wrong", "hundred", "thousand", "million", "billion", "trillion", "dozen", "am", "pm", "and", "or", "is",
-}  # fmt: skip
+_NOT_UNITS = set(
+    (
+        "about above almost approximately around at below between choose cubed divided doesn't either except exactly "
+        "fewer greater half if impossible incorrect isn't least less maybe minus mod modulo more most nearly neither "
+        "never no none nor not over plus squared than then times to under unless unknown until up when where which "
+        "with without wrong hundred thousand million billion trillion dozen am pm and or is"
+    ).split()
+)
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 _CURRENCY = re.compile(r"^(-?)\s*(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))\s*")
@@ -71,7 +73,8 @@ _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
 _MARKED = re.compile(rf"(?<=[\w}}%)\]!'])\s*(?:\\cdot\s*)?⟦([^⟦⟧\d]*)⟧{_POWER}$")
 _BARE = re.compile(
-    rf"(?<=[\d}}%)])(\s*(?:{_BARE_SHORT})(?![A-Za-z])\.?|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
+    rf"(?<=[\d}}%)])(\s*(?:{_BARE_SHORT})(?![A-Za-z])\.?"
+    rf"|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
 )
 _INCHES = re.compile(r"(?<=\d)\s*(?:''|'|\")$")
 _PERCENT = re.compile(r"\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
@@ -98,7 +101,8 @@ def split_unit(text: str) -> Quantity:
     >>> from coda_trl.grading.units import split_unit
 
     >>> split_unit("27⟦miles⟧"), split_unit("15%"), split_unit("7⟦or more⟧")
-    (Quantity(value='27', unit='mi', percent=False), Quantity(value='15', unit=None, percent=True), Quantity(value='7⟦or more⟧', unit=None, percent=False))
+    (Quantity(value='27', unit='mi', percent=False), Quantity(value='15', unit=None, percent=True),
+    Quantity(value='7⟦or more⟧', unit=None, percent=False))
     ```
     """
     unit = None
