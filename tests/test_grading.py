@@ -8,8 +8,11 @@ rest on a rule of
 notations as they come.
 """
 
+import doctest
+import importlib
 import json
 import os
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -202,6 +205,14 @@ def test_guards_let_every_real_gold_through():
 )
 def test_guards(text, reason):
     assert too_heavy(text) == reason
+
+
+@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".units", ".evaluate", ".intervals", ".pool"])
+def test_documented_examples_run(module):
+    for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"coda_trl.grading{module}")):
+        source = re.sub(r"^\s*```.*$", "", test.docstring or "", flags=re.MULTILINE)
+        example = doctest.DocTestParser().get_doctest(source, {}, test.name, None, 0)
+        assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_grade_is_bounded_and_says_none_for_the_gold_only():

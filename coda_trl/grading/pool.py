@@ -47,7 +47,7 @@ class Grade:
 
 def default_workers() -> int:
     """CPU cores of this process divided by the ranks on this machine (`LOCAL_WORLD_SIZE`), at least one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 

@@ -63,9 +63,9 @@ class Case(NamedTuple):
     answer: str
 
 
-def prepare(gold: str | None, answer: str | None) -> Case | bool | None:
+def prepare(gold: str | None, answer: str | None) -> Case | None:
     """
-    Normalizes a case, or settles it at once.
+    Writes a gold and an answer in canonical form.
 
     Args:
         gold (`str` or `None`):
@@ -74,15 +74,14 @@ def prepare(gold: str | None, answer: str | None) -> Case | bool | None:
             Content of the deciding box, `None` if there is none.
 
     Returns:
-        [`Case`], or the verdict: `None` for an empty or hopeless gold, `False` for no answer and for one of
-        absurd length.
+        [`Case`] or `None`: `None` for a gold that holds nothing. The answer is empty if there is none, or if
+        it is longer than any answer.
     """
-    canonical_gold = normalize(gold) if isinstance(gold, str) and not too_long(gold) else ""
+    canonical_gold = "" if gold is None or too_long(gold) else normalize(gold)
     if not re.search(r"[^\W_]", re.sub(r"\\(?!infty|emptyset|pi)[A-Za-z]+", "", canonical_gold)):
         return None
-    if answer is None or too_long(" ".join(answer.split())):
-        return Case(canonical_gold, "")
-    return Case(canonical_gold, normalize(" ".join(answer.split())))
+    short = " ".join(answer.split()) if answer is not None else ""
+    return Case(canonical_gold, "" if too_long(short) else normalize(short))
 
 
 def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool | None:

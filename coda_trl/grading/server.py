@@ -17,6 +17,7 @@ import threading
 import time
 from concurrent.futures import Future, TimeoutError
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from pebble import CONSTS, ProcessExpired, ProcessPool
 
@@ -55,10 +56,10 @@ def grade_job(job: Job) -> tuple[bool | None, float]:
 def start_worker(memory_bytes: int) -> None:
     """Runs once in every worker."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a Python handler would wait for the end of a long C call
-    address_space = (
-        int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
-    )
-    resource.setrlimit(resource.RLIMIT_AS, (address_space + memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    if sys.platform == "linux":  # elsewhere the kernel does not keep to this limit
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 class Server:

@@ -100,9 +100,12 @@ def split_unit(text: str) -> Quantity:
     ```python
     >>> from coda_trl.grading.units import split_unit
 
-    >>> split_unit("27⟦miles⟧"), split_unit("15%"), split_unit("7⟦or more⟧")
-    (Quantity(value='27', unit='mi', percent=False), Quantity(value='15', unit=None, percent=True),
-    Quantity(value='7⟦or more⟧', unit=None, percent=False))
+    >>> split_unit("27⟦square miles⟧")
+    Quantity(value='27', unit='mi^2', percent=False)
+    >>> split_unit("15%")
+    Quantity(value='15', unit=None, percent=True)
+    >>> split_unit("7⟦or more⟧")
+    Quantity(value='7⟦or more⟧', unit=None, percent=False)
     ```
     """
     unit = None
