@@ -40,7 +40,7 @@ def completion_text(completion: Completion) -> str:
 
 def accuracy_reward(
     completions: list[Completion],
-    solution: list[str | None],
+    solution: list[str | int | float | None],
     log_extra: LogExtra | None = None,
     log_metric: LogMetric | None = None,
     **kwargs,
@@ -55,7 +55,7 @@ def accuracy_reward(
         completions (`list[str]` or `list[list[dict]]`):
             Completions, as text or as messages.
         solution (`list[str]`):
-            Right answer of each, with or without `\boxed{}`.
+            Right answer of each, with or without `\boxed{}`. Numbers are fine, too.
         log_extra (`Callable`, *optional*):
             Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of
             the completions table.
@@ -79,14 +79,15 @@ def accuracy_reward(
     ```
     """
     start = time.perf_counter()
-    grades = default_pool().grade([completion_text(completion) for completion in completions], solution)
+    golds = [None if gold is None else str(gold) for gold in solution]
+    grades = default_pool().grade([completion_text(completion) for completion in completions], golds)
     if log_extra is not None:
         log_extra("solution", list(solution))
         log_extra(
             "gold_parsed",
             [
                 "[unparseable]" if grade.verdict is None else normalize(gold)
-                for grade, gold in zip(grades, solution, strict=True)
+                for grade, gold in zip(grades, golds, strict=True)
             ],
         )
         log_extra("answer_parsed", [_answer_column(grade.verdict, grade.answer, grade.stopped) for grade in grades])

@@ -29,6 +29,10 @@ def test_accuracy_reward_takes_messages_and_text():
         assert rewards == [1.0, 0.0, None, 0.0]
 
 
+def test_accuracy_reward_takes_numbers_as_solutions():
+    assert accuracy_reward([r"\boxed{033}", r"\boxed{1/2}", r"\boxed{1}"], [33, 0.5, None]) == [1.0, 1.0, None]
+
+
 def test_accuracy_reward_logs_what_was_compared():
     log = Log()
     completions = [

@@ -57,7 +57,7 @@ class NoAlgebra:
 
 
 class Case(NamedTuple):
-    """A gold and an answer, both in canonical form; the gold is known to be readable or not yet."""
+    """A gold and an answer, both in canonical form."""
 
     gold: str
     answer: str
