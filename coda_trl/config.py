@@ -62,6 +62,10 @@ class CodaGRPOConfig(GRPOConfig):
             Reward per token of distance from the budget in `"l1_exact"` and `"l1_max"`, at least 0.
         correctness_reward (`str`, *optional*):
             Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the first one.
+        length_grouping (`bool`, *optional*, defaults to `True`):
+            Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
+            a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes
+            (`docs/performance.md` lists the settings that keep TRL's). `False` pads as TRL does.
 
     Raises:
         ValueError: If a parameter is out of range, or contradicts the shaping.
@@ -129,6 +133,13 @@ class CodaGRPOConfig(GRPOConfig):
     correctness_reward: str | None = field(
         default=None,
         metadata={"help": "Name of the reward function (0, 1 or None) that is shaped. Defaults to the first one."},
+    )
+    length_grouping: bool = field(
+        default=True,
+        metadata={
+            "help": "Make every forward pass only as wide as its own longest rollout, and let rollouts of similar "
+            "length share a micro-batch. Same gradients, less padding."
+        },
     )
 
     def __post_init__(self):

@@ -4,10 +4,10 @@ import textwrap
 import torch
 from accelerate.utils import gather
 from datasets import Dataset
-from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
 
 from .config import CodaGRPOConfig
+from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
 from .shaping import shape_rewards
 
@@ -17,7 +17,7 @@ def length_shaping(completions, **kwargs):
     return [None] * len(completions)
 
 
-class CodaGRPOTrainer(GRPOTrainer):
+class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     """
     Trainer for Compute Allocation by Difficulty Awareness (CODA), and the length penalties it is compared with.
 
@@ -29,7 +29,8 @@ class CodaGRPOTrainer(GRPOTrainer):
     in each rollout (results of tools are not its doing), and `_calculate_rewards`, which shapes the correctness reward
     where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward
     column of its own, `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
-    `log` turns means over nothing into 0.
+    `log` turns means over nothing into 0. How rollouts share micro-batches is the parent's,
+    [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:

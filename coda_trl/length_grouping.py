@@ -1,0 +1,158 @@
+import math
+
+import torch
+from accelerate.utils import gather
+from transformers.utils.generic import is_flash_attention_requested
+from trl import GRPOTrainer
+
+from .microbatch import WIDTH_MULTIPLE, LeftAligned, fill, fill_evenly, padded_widths, regroup
+
+# Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
+# sums over its tokens, divided by the tokens of all micro-batches.
+_ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
+# What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
+_TOKEN_METRICS = ("kl", "entropy")
+_CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
+
+
+class LengthGroupedGRPOTrainer(GRPOTrainer):
+    """
+    GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone.
+
+    TRL pads every micro-batch to the longest prompt and completion of the process's generation batch
+    ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
+    methods change:
+
+    - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them into as many micro-batches as
+      before, few long rows or many short ones together. Rows never move to another optimizer step or process, and no
+      micro-batch is larger than TRL's. All processes cut alike, so that their forward passes stay in step.
+    - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
+      tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
+    - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share.
+
+    Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
+    `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
+    Rows with images are left as TRL has them altogether.
+
+    Args:
+        model, reward_funcs, args, train_dataset, eval_dataset, ...:
+            As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
+    """
+
+    def _prepare_inputs(self, generation_batch):
+        buffered = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is buffered or not self._regroups(inputs):
+            return inputs
+        # Optimizer steps begin at multiples of `gradient_accumulation_steps`, passes over the buffer at multiples of
+        # `steps_per_generation`. So blocks of their greatest common divisor never straddle two optimizer steps.
+        size = math.gcd(self.args.gradient_accumulation_steps, self.args.steps_per_generation)
+        batches = self._buffered_inputs
+        self._buffered_inputs = [
+            micro_batch
+            for start in range(0, len(batches), size)
+            for micro_batch in self._group_by_length(batches[start : start + size])
+        ]
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    def _regroups(self, inputs) -> bool:
+        return (
+            self.args.length_grouping
+            and self.loss_type != "bnpo"
+            and self.top_entropy_quantile == 1.0
+            and not self._entropy_bonus_enabled
+            and not self.aux_loss_enabled
+            and "num_images" not in inputs
+        )
+
+    def _group_by_length(self, batches):
+        masks = [torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1) for batch in batches]
+        order, widths = self._sort_by_length(torch.cat(masks))
+        counts = fill_evenly(widths, len(batches))
+        micro_batches = regroup(batches, order, counts)
+
+        masks = [batch["completion_mask"] * batch.get("tool_mask", 1) for batch in micro_batches]
+        tokens = self.accelerator.reduce(torch.stack([mask.sum() for mask in masks]).float())
+        token_shares = (tokens / tokens.mean().clamp(min=1.0)).tolist()
+        for micro_batch, count, token_share in zip(micro_batches, counts, token_shares, strict=True):
+            micro_batch["row_share"] = count * len(batches) / len(order)  # 1 on average
+            micro_batch["token_share"] = token_share
+        return micro_batches
+
+    def _sort_by_length(self, attention_mask):
+        """
+        Order of the rows, widest first, and at each place the largest width that any process has there. Plans made
+        from these widths are the same on every process.
+        """
+        widths = padded_widths(attention_mask, self._width_multiple)
+        order = widths.argsort(descending=True, stable=True)
+        return order, gather(widths[order]).view(-1, len(order)).amax(dim=0).tolist()
+
+    @property
+    def _width_multiple(self) -> int:
+        return math.lcm(WIDTH_MULTIPLE, self.pad_to_multiple_of or 1)
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model,
+        input_ids,
+        attention_mask,
+        logits_to_keep,
+        batch_size=None,
+        compute_entropy=False,
+        compute_aux_loss=False,
+        **images,
+    ):
+        options = {"compute_entropy": compute_entropy, "compute_aux_loss": compute_aux_loss}
+        if not self.args.length_grouping or any(value is not None for value in images.values()):
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, **options, **images
+            )
+        if batch_size is None:
+            return self._score(model, input_ids, attention_mask, logits_to_keep, **options)
+
+        order, widths = self._sort_by_length(attention_mask)
+        scores = [
+            self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options)
+            for rows in order.split(fill(widths, budget=batch_size * widths[0]))
+        ]
+        logps, entropies, aux_losses = zip(*scores, strict=True)
+        back = order.argsort()
+        return (
+            torch.cat(logps)[back],
+            torch.cat(entropies)[back] if compute_entropy else None,
+            torch.stack(aux_losses).mean() if compute_aux_loss else None,
+        )
+
+    def _score(self, model, input_ids, attention_mask, logits_to_keep, compute_entropy, compute_aux_loss):
+        """One forward pass, as wide as its longest row."""
+        rows = LeftAligned.of(input_ids, attention_mask, logits_to_keep, self._width_multiple)
+        # Without a mask, SDPA takes its fast kernel. Flash attention skips padding that a mask shows it, and the
+        # router's auxiliary loss must not count padding.
+        needs_mask = compute_aux_loss or is_flash_attention_requested(self.model.config)
+        padding_mask = rows.attention_mask if needs_mask else None
+
+        def forward(attention_mask, **inputs):
+            return model(attention_mask=padding_mask, **inputs)
+
+        logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(
+            forward,
+            rows.input_ids,
+            rows.completion_mask,  # TRL scores the tokens that the mask shows
+            rows.logits_to_keep,
+            compute_entropy=compute_entropy,
+            compute_aux_loss=compute_aux_loss,
+        )
+        return rows.restore(logps), rows.restore(entropies) if compute_entropy else None, aux_loss
+
+    def _compute_loss(self, model, inputs):
+        loss = super()._compute_loss(model, inputs)
+        if "row_share" not in inputs:  # in evaluation, and where rows keep TRL's micro-batches
+            return loss
+        shares = dict.fromkeys(_TOKEN_METRICS, inputs["token_share"]) | {"vespo/phi_seq_mean": inputs["row_share"]}
+        by_sequence = self.importance_sampling_level == "sequence"
+        shares |= dict.fromkeys(_CLIP_METRICS, inputs["row_share" if by_sequence else "token_share"])
+        metrics = self._metrics["train"]
+        for name in shares.keys() & metrics.keys():
+            metrics[name][-1] *= shares[name]
+        return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss

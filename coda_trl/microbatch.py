@@ -1,0 +1,210 @@
+"""Micro-batches as long as they need to be, as pure functions of tensors.
+
+TRL cuts a generation batch into micro-batches in random order and leaves them all as wide as its longest prompt plus
+its longest completion. The functions here plan other cuts (rows sorted by length, few long ones or many short ones
+together), regroup batches accordingly, and lay rows out without padding between or before their tokens. The trainer
+decides when that leaves the gradient as it is.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that come again need no new memory and suit tensor cores
+
+
+def fill(widths: Sequence[int], budget: int) -> list[int]:
+    """
+    Fills micro-batches with rows, in order, as long as the padded micro-batch keeps within a budget of tokens.
+
+    Args:
+        widths (`Sequence[int]`):
+            Width of each row in tokens, descending, so that the first row of a micro-batch is its widest.
+        budget (`int`):
+            Largest number of tokens of a micro-batch, padding included. A wider row gets a micro-batch of its own.
+
+    Returns:
+        `list[int]`: Number of rows of each micro-batch.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.microbatch import fill
+
+    >>> fill([100, 60, 50, 20, 20, 20, 10], budget=120)
+    [1, 2, 4]
+
+    ```
+    """
+    counts, start = [], 0
+    while start < len(widths):
+        counts.append(min(max(1, budget // widths[start]), len(widths) - start))
+        start += counts[-1]
+    return counts
+
+
+def fill_evenly(widths: Sequence[int], num_micro_batches: int) -> list[int]:
+    """
+    Cuts rows into a given number of micro-batches, with the smallest budget (see [`fill`]) that needs no more of them.
+
+    No micro-batch holds more padded tokens than the largest would if each held the same number of rows.
+
+    Args:
+        widths (`Sequence[int]`):
+            Width of each row in tokens, descending. At least one row a micro-batch.
+        num_micro_batches (`int`):
+            Number of micro-batches.
+
+    Returns:
+        `list[int]`: Number of rows of each micro-batch, none of them 0.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.microbatch import fill_evenly
+
+    >>> fill_evenly([1000, 500, 500, 100, 100, 100, 100, 100], num_micro_batches=4)
+    [1, 1, 1, 5]
+    >>> fill_evenly([200] * 8, num_micro_batches=4)
+    [2, 2, 2, 2]
+
+    ```
+    """
+    largest = widths[0] * -(-len(widths) // num_micro_batches)
+    budget = bisect_left(range(largest), True, key=lambda budget: len(fill(widths, budget)) <= num_micro_batches)
+    counts = fill(widths, budget)
+    while len(counts) < num_micro_batches:  # rows of equal width come and go together: halve the fullest micro-batch
+        fullest = counts.index(max(counts))
+        counts[fullest : fullest + 1] = [counts[fullest] - counts[fullest] // 2, counts[fullest] // 2]
+    return counts
+
+
+def regroup(
+    batches: Sequence[dict[str, torch.Tensor]], order: torch.Tensor, counts: Sequence[int]
+) -> list[dict[str, torch.Tensor]]:
+    """
+    Puts the rows of batches into another order and cuts them anew.
+
+    Args:
+        batches (`Sequence[dict[str, torch.Tensor]]`):
+            Batches with the same keys. A tensor without dimensions belongs to all rows.
+        order (`torch.Tensor` of shape `(num_rows,)`):
+            Index, among the rows of all batches, of the row that comes first, second, ...
+        counts (`Sequence[int]`):
+            Number of rows of each new batch.
+
+    Returns:
+        `list[dict[str, torch.Tensor]]`: The new batches.
+    """
+    merged = {
+        key: value if value.ndim == 0 else torch.cat([batch[key] for batch in batches])
+        for key, value in batches[0].items()
+    }
+    return [
+        {key: value if value.ndim == 0 else value[rows] for key, value in merged.items()}
+        for rows in order.split(list(counts))
+    ]
+
+
+def padded_widths(attention_mask: torch.Tensor, multiple: int = WIDTH_MULTIPLE) -> torch.Tensor:
+    """
+    Width that each row needs: its number of tokens, rounded up, but no wider than it came.
+
+    Args:
+        attention_mask (`torch.Tensor` of shape `(B, T)`):
+            1 for tokens, 0 for padding.
+        multiple (`int`, *optional*, defaults to `64`):
+            What widths are rounded up to a multiple of.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`
+    """
+    lengths = attention_mask.sum(dim=1)
+    return (-(-lengths // multiple) * multiple).clamp(min=multiple, max=attention_mask.size(1))
+
+
+@dataclass(frozen=True)
+class LeftAligned:
+    """
+    Rows of prompt and completion with all padding moved behind the last token, and cut to the longest row.
+
+    Under causal attention no token sees what comes after it, so such rows need no attention mask. Without one,
+    attention can use its fastest kernels.
+
+    Args:
+        input_ids (`torch.Tensor` of shape `(B, W)`):
+            Tokens. What stands behind a row's last token means nothing.
+        attention_mask (`torch.Tensor` of shape `(B, W)`):
+            1 for tokens, 0 behind them.
+        completion_mask (`torch.Tensor` of shape `(B, W)`):
+            1 for the tokens of the completion.
+        logits_to_keep (`int`):
+            Number of last columns that hold all completions.
+        columns (`torch.Tensor` of shape `(B, C)`):
+            Where, among the last `logits_to_keep` columns, each of the original completion columns went.
+        padding (`torch.Tensor` of shape `(B, C)`):
+            `True` in the original completion columns that hold no token.
+    """
+
+    input_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    completion_mask: torch.Tensor
+    logits_to_keep: int
+    columns: torch.Tensor
+    padding: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        multiple: int = WIDTH_MULTIPLE,
+    ) -> "LeftAligned":
+        """
+        Lays rows out anew.
+
+        Args:
+            input_ids (`torch.Tensor` of shape `(B, P+C)`):
+                Prompts padded on the left, followed by completions padded on the right.
+            attention_mask (`torch.Tensor` of shape `(B, P+C)`):
+                1 for tokens, 0 for padding.
+            logits_to_keep (`int`):
+                Width `C` of the completions.
+            multiple (`int`, *optional*, defaults to `64`):
+                What the new width is rounded up to a multiple of.
+        """
+        device = input_ids.device
+        prompt_width = input_ids.size(1) - logits_to_keep
+        prompt_lengths = attention_mask[:, :prompt_width].sum(dim=1, keepdim=True)
+        lengths = attention_mask.sum(dim=1, keepdim=True)
+        width = int(padded_widths(attention_mask, multiple).max())
+        position = torch.arange(width, device=device)
+
+        source = (prompt_width - prompt_lengths + position).clamp(max=input_ids.size(1) - 1)
+        new_mask = (position < lengths).to(attention_mask.dtype)
+        kept = max(1, width - int(prompt_lengths.min()))
+        columns = prompt_lengths - (width - kept) + torch.arange(logits_to_keep, device=device)
+        return cls(
+            input_ids=input_ids.gather(1, source),
+            attention_mask=new_mask,
+            completion_mask=new_mask * (position >= prompt_lengths),
+            logits_to_keep=kept,
+            columns=columns.clamp(max=kept - 1),
+            padding=attention_mask[:, prompt_width:] == 0,
+        )
+
+    def restore(self, values: torch.Tensor) -> torch.Tensor:
+        """
+        Brings per-token values back to the original completion columns.
+
+        Args:
+            values (`torch.Tensor` of shape `(B, logits_to_keep)`):
+                Values of the last columns.
+
+        Returns:
+            `torch.Tensor` of shape `(B, C)`: Values of the completion, 0 where there is no token.
+        """
+        return values.gather(1, self.columns).masked_fill(self.padding, 0)

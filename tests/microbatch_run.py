@@ -1,0 +1,127 @@
+"""One small training whose gradients are recorded, for `test_microbatch`, by whichever trainer class is asked for.
+
+As a script, what every process runs: `torchrun microbatch_run.py MODEL FOLDER`.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+
+from coda_trl import CodaGRPOConfig
+from coda_trl.length_grouping import LengthGroupedGRPOTrainer
+
+PROMPTS = Dataset.from_dict({"prompt": ["1 +", "1 + 2 + 3 + 4 + 5 =", "check 3 + 3 =", "so wait check 1 + 1 + 2 ="]})
+LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+# What differs from the defaults in each case.
+CASES = {
+    **{loss: {"loss_type": loss} for loss in ("dapo", "cispo", "grpo", "dr_grpo", "sapo", "bnpo")},
+    "vespo": {"loss_type": "vespo", "beta": 0.1},
+    "luspo": {"loss_type": "luspo", "importance_sampling_level": "sequence"},
+    "kl": {"beta": 0.1},
+    "grpo-kl": {"loss_type": "grpo", "beta": 0.1},
+    "peft-kl": {"beta": 0.1, "peft_config": LORA},
+    "tools": {"env_mask": True, "loss_type": "grpo"},
+    "truncated": {"mask_truncated_completions": True},
+    "iterations": {"num_iterations": 2, "epsilon": 0.01},
+    "long-buffer": {"steps_per_generation": 8},  # two optimizer steps a generation
+    "short-buffer": {"steps_per_generation": 2, "gradient_accumulation_steps": 4},  # two generations a step
+    "astride": {"steps_per_generation": 4, "gradient_accumulation_steps": 6, "loss_type": "grpo"},
+    "quantile": {"top_entropy_quantile": 0.5},
+    "entropy-bonus": {"entropy_coef": 0.1},
+    "checkpointing": {"gradient_checkpointing": True},
+}
+
+
+def rollout(prompts, trainer, env_mask):
+    """Made-up rollouts of 2 to 120 tokens, most of them short, every fifth without an end."""
+    first = trainer.accelerator.process_index * len(prompts) + trainer.state.global_step * 1000
+    eos = trainer.processing_class.eos_token_id
+    completion_ids, masks = [], []
+    for place in range(first, first + len(prompts)):
+        random = torch.Generator().manual_seed(place)
+        length = 1 + int(120 * torch.rand(1, generator=random) ** 3)
+        tokens = torch.randint(6, 30, (length,), generator=random).tolist()
+        completion_ids.append(tokens + [6 if place % 5 == 4 else eos])
+        masks.append(torch.randint(0, 2, (length,), generator=random).tolist() + [1])
+    output = {
+        "prompt_ids": trainer.processing_class(prompts)["input_ids"],
+        "completion_ids": completion_ids,
+        "logprobs": [[0.0] * len(ids) for ids in completion_ids],
+        "verdict": [float(sum(ids) % 3 == 0) for ids in completion_ids],
+    }
+    return output | ({"env_mask": masks} if env_mask else {})
+
+
+def verdict(completions, verdict, **kwargs):
+    return verdict
+
+
+class Record(TrainerCallback):
+    """Gradients of every optimizer step, and the logs."""
+
+    def __init__(self):
+        self.gradients, self.logs = [], []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.requires_grad}
+        self.gradients.append(gradients)
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        self.logs.append(logs)
+
+
+def train(
+    trainer_class: type[GRPOTrainer], model: str, folder: Path, peft_config=None, env_mask=False, **options
+) -> tuple[Record, GRPOTrainer]:
+    """Two optimizer steps or more of 16 rollouts, in micro-batches of 4 a process."""
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    options = {"gradient_accumulation_steps": 4 // processes, "gradient_checkpointing": False} | options
+    args = CodaGRPOConfig(
+        str(folder),
+        length_shaping="none",
+        per_device_train_batch_size=4,
+        num_generations=4,
+        max_completion_length=128,
+        max_steps=4 if options.get("num_iterations") else 3,
+        learning_rate=0.1,
+        lr_scheduler_type="constant",
+        optim="sgd",
+        max_grad_norm=0,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        bf16=False,
+        use_cpu=True,
+        disable_tqdm=True,
+        **options,
+    )
+    record = Record()
+    trainer = trainer_class(
+        model,
+        verdict,
+        args,
+        PROMPTS,
+        rollout_func=lambda prompts, trainer: rollout(prompts, trainer, env_mask),
+        peft_config=peft_config,
+        callbacks=[record],
+    )
+    trainer.train()
+    return record, trainer
+
+
+def main(model: str, folder: Path) -> None:
+    for case in ("dapo", "grpo", "kl"):
+        for trainer_class in (GRPOTrainer, LengthGroupedGRPOTrainer):
+            record, trainer = train(trainer_class, model, folder, **CASES[case])
+            if trainer.accelerator.is_main_process:
+                torch.save((record.gradients, record.logs), folder / f"{case}-{trainer_class.__name__}.pt")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
