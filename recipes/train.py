@@ -4,19 +4,23 @@ accelerate launch --config_file recipes/accelerate/zero3.yaml recipes/train.py -
 python recipes/train.py --config recipes/qwen3-8b/coda.yaml --dry_run
 
 `--overlay FILE...` puts short YAML files over the recipe, the last one winning; the command line wins over all.
-`--dry_run` prints what the run will do, checks it, and stops.
+`--dry_run` prints what the run will do, checks it, and stops. A run that was stopped goes on from its last checkpoint
+when the same command is given again.
 """
 
 import argparse
+import importlib
 import json
 import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 from transformers import AutoTokenizer
+from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
@@ -29,11 +33,11 @@ from coda_trl.data import (
 )
 from coda_trl.dry_run import DryRunArguments, dry_run
 from coda_trl.ladder import ladder_reward
-from coda_trl.rewards import accuracy_reward, choice_reward, think_format_reward
+from coda_trl.rewards import REWARD_FUNCTIONS
 
 logger = logging.getLogger("coda_trl.train")
 
-REWARDS = {reward.__name__: reward for reward in (accuracy_reward, choice_reward, think_format_reward, ladder_reward)}
+REWARDS = REWARD_FUNCTIONS | {"ladder_reward": ladder_reward}
 
 
 @dataclass
@@ -43,12 +47,13 @@ class RewardArguments:
 
     Args:
         reward_funcs (`list[str]`, *optional*, defaults to `["accuracy_reward"]`):
-            Reward functions. The first is the one that is shaped, unless `correctness_reward` names another.
+            Reward functions, by name or as a dotted path (`my_package.rewards.my_reward`, found from the working
+            directory as well). The first is the one that is shaped, unless `correctness_reward` names another.
     """
 
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
-        metadata={"help": "Reward functions; the first is shaped.", "choices": list(REWARDS)},
+        metadata={"help": f"Reward functions, the first is shaped: {', '.join(REWARDS)}, or a dotted path."},
     )
 
 
@@ -78,6 +83,36 @@ def apply_overlays(argv: Sequence[str]) -> list[str]:
     return [*flags, *rest]
 
 
+def find_reward(name: str, max_completion_length: int) -> Callable:
+    """
+    Finds a reward function.
+
+    Args:
+        name (`str`):
+            A key of `REWARDS`, or a dotted path.
+        max_completion_length (`int`):
+            Longest completion in tokens, for the punishment of overlong ones: as in DAPO, it sets in over the last
+            quarter.
+
+    Raises:
+        ValueError: If there is no such function.
+    """
+    if name == "get_soft_overlong_punishment":
+        return REWARDS[name](max_completion_len=max_completion_length, soft_punish_cache=max_completion_length // 4)
+    if name == "get_repetition_penalty_reward":
+        return REWARDS[name]()
+    if name in REWARDS:
+        return REWARDS[name]
+    module, _, function = name.rpartition(".")
+    if not module:
+        raise ValueError(f"`reward_funcs` has {name!r}, but must hold a dotted path or any of: {', '.join(REWARDS)}.")
+    sys.path.append(os.getcwd())
+    try:
+        return vars(importlib.import_module(module))[function]
+    except (ImportError, KeyError) as error:
+        raise ValueError(f"`reward_funcs` has {name!r}, but that cannot be imported: {error!r}.") from error
+
+
 def main(argv: Sequence[str]) -> int:
     argv = apply_overlays(argv)
     logging.basicConfig(format="%(message)s")
@@ -99,9 +134,23 @@ def main(argv: Sequence[str]) -> int:
         if args.use_vllm:
             args.generation_kwargs = {"stop_token_ids": list(stop.ids)} | (args.generation_kwargs or {})
 
-    dataset = load_training_set(data_args.dataset, data_args.prompt_format, data_args.length_budget, seed=args.seed)
-    dataset, lengths = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length)
-    logger.info("Training on %s prompts: %s.", f"{len(dataset):,}", lengths)
+    rewards = [find_reward(reward, args.max_completion_length) for reward in reward_args.reward_funcs]
+    datasets = []
+    for specs in (data_args.dataset, data_args.eval_dataset):
+        if specs is None:
+            datasets.append(None)
+            continue
+        dataset = load_training_set(
+            specs,
+            data_args.prompt_format,
+            data_args.length_budget,
+            seed=args.seed,
+            columns=(data_args.prompt_column, data_args.solution_column),
+        )
+        dataset, lengths = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length)
+        logger.info("%s: %s prompts, %s.", " + ".join(specs), f"{len(dataset):,}", lengths)
+        datasets.append(dataset)
+    train_dataset, eval_dataset = datasets
 
     args.model_init_kwargs = {
         "revision": revision,
@@ -110,15 +159,30 @@ def main(argv: Sequence[str]) -> int:
     } | (args.model_init_kwargs or {})
     trainer = CodaGRPOTrainer(
         model=name,
-        reward_funcs=[REWARDS[reward] for reward in reward_args.reward_funcs],
+        reward_funcs=rewards,
         args=args,
-        train_dataset=dataset,
+        train_dataset=train_dataset,
+        eval_dataset=eval_dataset,
         processing_class=tokenizer,
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    checkpoint = args.resume_from_checkpoint
+    if checkpoint is None and os.path.isdir(args.output_dir):
+        checkpoint = get_last_checkpoint(args.output_dir)
+        if checkpoint is not None:
+            logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        logger.warning("Stopped. The same command goes on from the last checkpoint in %s.", args.output_dir)
+        return 130
     trainer.save_model(args.output_dir)
+    trainer.save_state()
+    logger.info(
+        "Model and tokenizer: %s\nMetrics of every step: %s\nReport: python recipes/report.py %s",
+        args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
+    )  # fmt: skip
     if args.push_to_hub:
         trainer.push_to_hub()
     return 0

@@ -10,7 +10,12 @@ class DataArguments:
 
     Args:
         dataset (`list[str]`, *optional*, defaults to `["mixed"]`):
-            Training data: `mixed`, `easy`, `hard`, or names as in [`load_source`] (`NAME` or `NAME=LOCATION`).
+            Training data: `mixed`, `easy`, `hard`, or names as in [`load_source`] (`NAME` or `NAME=LOCATION`);
+            `custom=LOCATION` is a file or hub id of one's own.
+        prompt_column (`str`, *optional*, defaults to `"prompt"`), solution_column (`str`, *optional*, defaults to `"solution"`):
+            Columns of the `custom` data set that hold the prompt (text or messages) and the gold answer.
+        eval_dataset (`list[str]`, *optional*):
+            What to evaluate on while training, named in the same way; `eval_strategy` and `eval_steps` say when.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"`: prompts go through the chat template. `"plain"`: as they are, for base models without one.
         max_prompt_length (`int`, *optional*, defaults to `1024`):
@@ -19,11 +24,17 @@ class DataArguments:
             Lowest and highest number of tokens to ask for in the prompt. Needed by `l1_exact` and `l1_max`.
         benchmarks (`list[str]`, *optional*):
             Evaluation sets that the dry run compares the training set with. Defaults to all eight, from the hub.
-    """
+    """  # noqa: E501
 
     dataset: list[str] = field(
         default_factory=lambda: ["mixed"],
         metadata={"help": "Training data: 'mixed', 'easy', 'hard', or any of the sources as NAME or NAME=LOCATION."},
+    )
+    prompt_column: str = field(default="prompt", metadata={"help": "Column of a custom data set with the prompt."})
+    solution_column: str = field(default="solution", metadata={"help": "Column of a custom data set with the gold."})
+    eval_dataset: list[str] | None = field(
+        default=None,
+        metadata={"help": "What to evaluate on while training, named as in `dataset`; `eval_strategy` says when."},
     )
     prompt_format: str = field(
         default="chat",

@@ -10,7 +10,7 @@ from datasets import Dataset, concatenate_datasets
 
 from .prompts import add_length_budget, to_plain_text
 from .reading import DataError, Row, read_rows
-from .sources import BENCHMARKS, SOURCES, TRAINING_SETS, Schema
+from .sources import BENCHMARKS, SOURCES, TRAINING_SETS, Schema, custom_schema
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _NO_COLUMN = (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeErr
 _OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
 
 
-def load_source(spec: str) -> Dataset:
+def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) -> Dataset:
     """
     Loads one data set.
 
@@ -36,7 +36,9 @@ def load_source(spec: str) -> Dataset:
         spec (`str`):
             `NAME`, to load it from the hub, or `NAME=LOCATION`, to load it from a file or another hub id. `NAME` is a
             key of [`SOURCES`] (or of [`TRAINING_SETS`], where that consists of one source). `ladder` is generated;
-            `ladder=2000` makes 2,000 rows.
+            `ladder=2000` makes 2,000 rows; `custom=LOCATION` is a data set of one's own.
+        columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
+            Columns of `custom` that hold the prompt (text or messages) and the gold.
 
     Returns:
         `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all columns
@@ -67,7 +69,8 @@ def load_source(spec: str) -> Dataset:
     if location is None:
         raise DataError(f"The data set {name!r} has no place on the hub. Give a file: `{name}=PATH`.")
     rows = read_rows(location, source.configs, source.splits)
-    schema = _match_schema(name, location, source.schemas, list(rows[0]))
+    schemas = (custom_schema(*columns),) if name == "custom" else source.schemas
+    schema = _match_schema(name, location, schemas, list(rows[0]))
     if source.select is not None:
         try:
             rows = source.select(rows)
@@ -96,6 +99,7 @@ def load_training_set(
     prompt_format: PromptFormat = "chat",
     length_budget: Sequence[int] | None = None,
     seed: int = 42,
+    columns: tuple[str, str] = ("prompt", "solution"),
 ) -> Dataset:
     """
     Loads a training set, made up of one or more data sets.
@@ -110,6 +114,8 @@ def load_training_set(
             Lowest and highest token budget of L1, see [`add_length_budget`]. `None` asks for none.
         seed (`int`, *optional*, defaults to `42`):
             Seed of the budgets.
+        columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
+            Columns of `custom`, see [`load_source`].
 
     Returns:
         `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget.
@@ -121,7 +127,7 @@ def load_training_set(
     parts = []
     for spec in specs:
         name, _, location = spec.partition("=")
-        parts += [load_source(spec)] if location else [load_source(part) for part in _parts(name)]
+        parts += [load_source(spec, columns)] if location else [load_source(part) for part in _parts(name)]
     dataset = concatenate_datasets(parts) if len(parts) > 1 else parts[0]
     if length_budget is not None:
         dataset = add_length_budget(dataset, *length_budget, seed=seed)
@@ -164,7 +170,7 @@ def _parts(name: str, location: str = "") -> tuple[str, ...]:
         raise DataError(
             f"There is no data set {name!r}{f' (did you mean {close[0]!r}?)' if close else ''}. Known: "
             f"{', '.join(known)}. For a file or another hub id write `NAME=LOCATION`, such as `deepscaler={name}`, "
-            "or `custom=...` for one with columns `prompt` and `solution`."
+            "or `custom=...` for one of your own (`prompt_column`, `solution_column`)."
         )
     parts = TRAINING_SETS[name]
     if location and len(parts) > 1:

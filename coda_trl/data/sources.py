@@ -116,9 +116,14 @@ def _gpqa_original(row: Row) -> tuple[Messages, str]:
     return choice_prompt(row["Question"], list("ABCD"), [options[i] for i in order]), "ABCD"[order.index(0)]
 
 
-def _custom(row: Row) -> tuple[Messages, str]:
-    prompt = row["prompt"]
-    return ([{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt), str(row["solution"])
+def custom_schema(prompt: str = "prompt", solution: str = "solution") -> Schema:
+    """A data set of one's own, with the prompt (text or messages) in one column and the gold in another."""
+
+    def build(row: Row) -> tuple[Messages, str]:
+        messages = row[prompt]
+        return ([{"role": "user", "content": messages}] if isinstance(messages, str) else messages), str(row[solution])
+
+    return Schema((prompt, solution), build)
 
 
 def _math_level1(rows: list[Row]) -> list[Row]:
@@ -175,7 +180,7 @@ SOURCES: dict[str, Source] = {
         rows=958,  # 564 + 437, less the 43 of MATH500
     ),
     "ladder": Source(None, (), generate=make_dataset, rows=10_000),
-    "custom": Source(None, (Schema(("prompt", "solution"), _custom),)),
+    "custom": Source(None, (custom_schema(),)),
     # Evaluation
     "svamp": Source("ChilleD/SVAMP", (_text("question_concat", "Answer"),), splits=("test",), is_benchmark=True),
     "gsm8k": Source(

@@ -2,10 +2,11 @@ import random
 
 from datasets import Dataset
 
+from ..rewards import Completion, completion_text
 from .problems import Problem, grade, sample_problem
 
 # Mostly easy, as training data is for a model that is any good; every rung occurs.
-TRAINING_SHARES = {1: 0.30, 2: 0.25, 3: 0.15, 4: 0.10, 5: 0.10, 6: 0.10}
+TRAINING_SHARES = {1: 0.25, 2: 0.25, 3: 0.20, 4: 0.05, 5: 0.10, 6: 0.15}
 
 
 def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float] | None = None) -> Dataset:
@@ -30,14 +31,17 @@ def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float]
     >>> from coda_trl.ladder import make_dataset
 
     >>> make_dataset(1, seed=3)[0]
-    {'prompt': [{'content': '9 +9 =', 'role': 'user'}], 'solution': '18', 'source': 'ladder', 'rung': 1}
+    {'prompt': [{'role': 'user', 'content': '5 +4 +3 +4 ='}], 'solution': '16', 'source': 'ladder', 'rung': 3}
 
     ```
     """
     shares = rung_shares or TRAINING_SHARES
     rng = random.Random(f"ladder-{seed}")
-    rungs = rng.choices(list(shares), list(shares.values()), k=num_problems)
-    return Dataset.from_list([as_row(sample_problem(rung, rng)) for rung in rungs])
+    rungs, weights = list(shares), list(shares.values())
+    # One after the other, so that a smaller set is the beginning of a larger one.
+    return Dataset.from_list(
+        [as_row(sample_problem(rng.choices(rungs, weights)[0], rng)) for _ in range(num_problems)]
+    )
 
 
 def as_row(problem: Problem) -> dict:
@@ -50,17 +54,17 @@ def as_row(problem: Problem) -> dict:
     }
 
 
-def ladder_reward(completions: list[list[dict[str, str]]], solution: list[str], **kwargs) -> list[float]:
+def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) -> list[float]:
     """
     Reward function: 1 where a completion ends in the right sum, else 0.
 
     Args:
-        completions (`list[list[dict[str, str]]]`):
-            Conversational completions, one message each.
+        completions (`list[str]` or `list[list[dict]]`):
+            Completions, as text or as messages.
         solution (`list[str]`):
             The sums, in digits.
     """
     return [
-        float(grade(completion[0]["content"], answer))
+        float(grade(completion_text(completion), answer))
         for completion, answer in zip(completions, solution, strict=True)
     ]

@@ -1,20 +1,51 @@
-"""Accuracy and tokens of a model on every rung.
+"""Accuracy, tokens and style of a model on every rung.
 
-python -m coda_trl.ladder.evaluate MODEL [--problems N] [--samples N] [--temperature T]
+python -m coda_trl.ladder.evaluate [MODEL] [--output_dir DIR]
 """
 
 import argparse
-import random
-from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-import torch
-from tqdm.auto import tqdm
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from ..evaluation import EvaluationConfig, read_samples
+from ..evaluation.loading import load_benchmark
+from ..evaluation.runner import SAMPLES_FILE
+from ..evaluation.runner import evaluate as run_evaluation
+from . import CHECKPOINT, RUNGS
 
-from . import CHECKPOINT
-from .problems import RUNGS, grade, sample_problem
+MAX_COMPLETION_LENGTH = 56  # tokens of the longest way to write a solution down, and some
 
-MAX_COMPLETION_LENGTH = 40
+
+def evaluate(model: str, output_dir: str, n: int = 8, temperature: float = 0.6, top_p: float = 0.95) -> list[dict]:
+    """
+    Samples answers to 100 problems of each rung and sums them up.
+
+    Args:
+        model (`str`):
+            Folder of the model.
+        output_dir (`str`):
+            Folder for `samples.jsonl` and `summary.json`; an evaluation that was stopped goes on there.
+        n (`int`, *optional*, defaults to `8`):
+            Answers per problem.
+        temperature (`float`, *optional*, defaults to `0.6`), top_p (`float`, *optional*, defaults to `0.95`):
+            Sampling, the paper's by default. Temperature 0 decodes greedily and wants `n=1`.
+
+    Returns:
+        `list[dict]`: As [`summarize_rungs`].
+    """
+    config = EvaluationConfig(
+        model_name_or_path=model,
+        output_dir=output_dir,
+        engine="transformers",
+        n=n,
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=MAX_COMPLETION_LENGTH,
+        batch_size=400,
+        dtype="float32",
+    )
+    run_evaluation(config, [load_benchmark("ladder")])
+    return summarize_rungs(read_samples(f"{output_dir}/{SAMPLES_FILE}"))
 
 
 def style_of(completion: str) -> str:
@@ -25,100 +56,36 @@ def style_of(completion: str) -> str:
     return {"ans": "direct", "okay": "verbose"}.get(words[0] if words else "", "totals")
 
 
-@torch.inference_mode()
-def sample_completions(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    questions: list[str],
-    samples: int = 8,
-    temperature: float = 0.6,
-    top_p: float = 0.95,
-    batch_size: int = 512,
-) -> list[list[tuple[str, int]]]:
+def summarize_rungs(samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
-    Samples completions of ladder questions.
+    Sums samples of the ladder up by rung.
 
     Args:
-        questions (`list[str]`):
-            Questions, all of about the same length.
-        samples (`int`, *optional*, defaults to `8`):
-            Completions per question.
-        temperature (`float`, *optional*, defaults to `0.6`):
-            Sampling temperature; 0 decodes greedily.
-        top_p (`float`, *optional*, defaults to `0.95`):
-            Nucleus sampling.
-        batch_size (`int`, *optional*, defaults to `512`):
-            Completions generated at once.
+        samples (`Iterable[Mapping[str, Any]]`):
+            Lines of a sample file, with `rung`.
 
     Returns:
-        `list[list[tuple[str, int]]]`: For every question its completions: text, and tokens with the end of sequence.
+        `list[dict[str, Any]]`: Per rung, easiest first: `rung`, `samples` (count), `accuracy`, `tokens` (mean),
+        `hard_share` (share of problems of which less than a quarter of the samples are right) and `styles` (share of
+        every style).
     """
-    sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
-    if temperature == 0:
-        sampling = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-    completions = []
-    per_batch = max(1, batch_size // samples)
-    for start in range(0, len(questions), per_batch):
-        texts = [f"{question} " for question in questions[start : start + per_batch]]
-        inputs = tokenizer(texts, return_tensors="pt", padding=True).to(model.device)
-        output = model.generate(
-            **inputs, num_return_sequences=samples, max_new_tokens=MAX_COMPLETION_LENGTH, **sampling
-        )[:, inputs.input_ids.shape[1] :]
-        lengths = (output != tokenizer.pad_token_id).sum(dim=1).tolist()
-        decoded = tokenizer.batch_decode(output, skip_special_tokens=True)
-        rows = list(zip(decoded, lengths, strict=True))
-        completions += [rows[i : i + samples] for i in range(0, len(rows), samples)]
-    return completions
-
-
-def evaluate(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    problems: int = 100,
-    samples: int = 8,
-    temperature: float = 0.6,
-    top_p: float = 0.95,
-    seed: int = 1,
-) -> list[dict]:
-    """
-    Measures a model on every rung, on problems that depend on `seed` alone.
-
-    Args:
-        problems (`int`, *optional*, defaults to `100`):
-            Problems per rung.
-        samples (`int`, *optional*, defaults to `8`):
-            Completions per problem.
-        temperature (`float`, *optional*, defaults to `0.6`), top_p (`float`, *optional*, defaults to `0.95`):
-            Sampling, the paper's by default. Temperature 0 decodes greedily.
-        seed (`int`, *optional*, defaults to `1`):
-            Seed of the problems and of the sampling.
-
-    Returns:
-        `list[dict]`: Per rung `rung`, `samples` (count), `accuracy`, `tokens` (mean), `hard_share` (share of problems
-        with fewer than a quarter of the samples right) and `styles` (share and accuracy of every style).
-    """
-    torch.manual_seed(seed)
-    model.eval()
+    by_rung: dict[int, list[Mapping[str, Any]]] = {rung: [] for rung in RUNGS}
+    for sample in samples:
+        by_rung[sample["rung"]].append(sample)
     rows = []
-    for rung in tqdm(RUNGS, desc="evaluate", unit="rung", leave=False):
-        rng = random.Random(f"evaluation-{seed}-{rung}")
-        drawn = [sample_problem(rung, rng) for _ in range(problems)]
-        completions = sample_completions(
-            model, tokenizer, [problem.question for problem in drawn], samples, temperature, top_p
-        )
-        right = [[grade(text, p.answer) for text, _ in group] for p, group in zip(drawn, completions, strict=True)]
-        flat = [(style_of(text), ok) for group, oks in zip(completions, right, strict=True)
-                for (text, _), ok in zip(group, oks, strict=True)]  # fmt: skip
-        count = problems * samples
-        used, correct = Counter(style for style, _ in flat), Counter(style for style, ok in flat if ok)
+    for rung, group in by_rung.items():
+        problems: dict[str, list[bool]] = {}
+        for sample in group:
+            problems.setdefault(sample["problem_id"], []).append(sample["correct"])
+        styles = [style_of(sample["completion"]) for sample in group]
         rows.append(
             {
                 "rung": rung,
-                "samples": count,
-                "accuracy": sum(map(sum, right)) / count,
-                "tokens": sum(length for group in completions for _, length in group) / count,
-                "hard_share": sum(sum(oks) < samples / 4 for oks in right) / problems,
-                "styles": {style: (n / count, correct[style] / n) for style, n in sorted(used.items())},
+                "samples": len(group),
+                "accuracy": sum(sample["correct"] for sample in group) / len(group),
+                "tokens": sum(sample["tokens"] for sample in group) / len(group),
+                "hard_share": sum(sum(right) < len(right) / 4 for right in problems.values()) / len(problems),
+                "styles": {style: styles.count(style) / len(styles) for style in sorted(set(styles))},
             }
         )
     return rows
@@ -126,15 +93,13 @@ def evaluate(
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.evaluate", description=__doc__.split("\n")[0])
-    parser.add_argument("model", nargs="?", default=CHECKPOINT)
-    parser.add_argument("--problems", type=int, default=100)
-    parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--temperature", type=float, default=0.6)
+    parser.add_argument("model", nargs="?", default=CHECKPOINT, help="Folder (default: the shipped checkpoint).")
+    parser.add_argument("--output_dir", default="runs/ladder-eval", help="Where samples go (default: %(default)s).")
+    parser.add_argument("--temperature", type=float, default=0.6, help="0 decodes greedily (default: %(default)s).")
     args = parser.parse_args()
-    model = AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(args.model)
-    for row in evaluate(model, tokenizer, args.problems, args.samples, args.temperature):
-        styles = "  ".join(f"{style} {share:.0%} ({right:.2f})" for style, (share, right) in row["styles"].items())
+    n = 1 if args.temperature == 0 else 8
+    for row in evaluate(args.model, args.output_dir, n, args.temperature):
+        styles = "  ".join(f"{style} {share:.0%}" for style, share in row["styles"].items())
         print(
             f"rung {row['rung']}: accuracy {row['accuracy']:.3f}, {row['tokens']:.1f} tokens, "
             f"hard {row['hard_share']:.0%}; {styles}"

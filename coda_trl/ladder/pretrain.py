@@ -23,20 +23,20 @@ RUNG_SHARES = {1: 0.10, 2: 0.10, 3: 0.15, 4: 0.20, 5: 0.20, 6: 0.25}
 # A direct answer is one token among the many of longer styles; without a weight it would hardly be learned.
 DIRECT_ANSWER_WEIGHT = 5
 # Tokens of the longest demonstration, with its prompt.
-MAX_LENGTH = 48
+MAX_LENGTH = 64
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A freshly initialised ladder model of about a million parameters."""
+    """A freshly initialised ladder model of about half a million parameters."""
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=128,
-        intermediate_size=384,
-        num_hidden_layers=4,
+        intermediate_size=256,
+        num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=4,
         head_dim=32,
-        max_position_embeddings=256,
+        max_position_embeddings=128,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
@@ -57,8 +57,8 @@ def _demonstrations(count: int, seed: str) -> tuple[torch.Tensor, torch.Tensor]:
         problem = sample_problem(rung, rng)
         style = rng.choices(list(STYLE_SHARES[rung]), list(STYLE_SHARES[rung].values()))[0]
         prompt = problem.question.split()
-        words, learned = zip(*demonstrate(problem, style, rng), strict=True)
-        weight = [0] * len(prompt) + [int(learn) for learn in learned] + [1]
+        words = demonstrate(problem, style)
+        weight = [0] * len(prompt) + [1] * (len(words) + 1)
         if style == "direct":
             weight[-2] = DIRECT_ANSWER_WEIGHT
         input_ids[i, : len(weight)] = torch.tensor([ids_of[word] for word in (*prompt, *words, tokenizer.eos_token)])
@@ -89,9 +89,9 @@ def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.
 
 def pretrain(
     out: str,
-    steps: int = 6_000,
+    steps: int = 5_000,
     batch_size: int = 1024,
-    demonstrations: int = 2_000_000,
+    demonstrations: int = 1_000_000,
     learning_rate: float = 2e-3,
     seed: int = 0,
     device: str = "cuda" if torch.cuda.is_available() else "cpu",
@@ -102,11 +102,11 @@ def pretrain(
     Args:
         out (`str`):
             Folder to write to.
-        steps (`int`, *optional*, defaults to `6000`):
+        steps (`int`, *optional*, defaults to `5000`):
             Optimizer steps.
         batch_size (`int`, *optional*, defaults to `1024`):
             Demonstrations per step.
-        demonstrations (`int`, *optional*, defaults to `2000000`):
+        demonstrations (`int`, *optional*, defaults to `1000000`):
             Size of the set that the batches are drawn from.
         learning_rate (`float`, *optional*, defaults to `2e-3`):
             Peak rate of AdamW; 200 steps of warm-up, then a cosine to zero.
@@ -156,9 +156,9 @@ def pretrain(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.pretrain", description=__doc__.split("\n")[0])
     parser.add_argument("--out", required=True)
-    parser.add_argument("--steps", type=int, default=6_000)
+    parser.add_argument("--steps", type=int, default=5_000)
     parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--demonstrations", type=int, default=2_000_000)
+    parser.add_argument("--demonstrations", type=int, default=1_000_000)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     pretrain(**vars(parser.parse_args()))

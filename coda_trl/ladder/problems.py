@@ -1,36 +1,12 @@
-"""Addition problems of graded difficulty: how many numbers there are to add, and how large they are."""
+"""Addition problems of graded difficulty: how many numbers there are to add."""
 
 import random
 from dataclasses import dataclass
 
-MAX_TOTAL = 999  # every number from 0 to this is one token
+LARGEST_NUMBER = 9
 
-
-@dataclass(frozen=True)
-class Rung:
-    """
-    One difficulty of the ladder.
-
-    Args:
-        operands (`int`):
-            How many numbers are added.
-        smallest (`int`), largest (`int`):
-            Range that the numbers are drawn from, both ends included.
-    """
-
-    operands: int
-    smallest: int
-    largest: int
-
-
-RUNGS = {
-    1: Rung(operands=2, smallest=1, largest=9),
-    2: Rung(operands=3, smallest=1, largest=9),
-    3: Rung(operands=4, smallest=1, largest=9),
-    4: Rung(operands=4, smallest=10, largest=99),
-    5: Rung(operands=6, smallest=10, largest=99),
-    6: Rung(operands=9, smallest=10, largest=99),
-}
+# How many numbers from 1 to 9 a problem of each rung adds up.
+RUNGS = {1: 2, 2: 3, 3: 4, 4: 7, 5: 10, 6: 14}
 
 
 @dataclass(frozen=True)
@@ -81,8 +57,7 @@ def sample_problem(rung: int, rng: random.Random) -> Problem:
 
     ```
     """
-    shape = RUNGS[rung]
-    return Problem(rung, tuple(rng.randint(shape.smallest, shape.largest) for _ in range(shape.operands)))
+    return Problem(rung, tuple(rng.randint(1, LARGEST_NUMBER) for _ in range(RUNGS[rung])))
 
 
 def grade(completion: str, answer: str) -> bool:

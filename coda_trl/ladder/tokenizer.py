@@ -1,7 +1,8 @@
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from .problems import MAX_TOTAL, RUNGS
+from .arithmetic import MAX_TOTAL
+from .problems import LARGEST_NUMBER
 from .styles import WORDS
 
 # A conversation of one user message is the question itself; what follows is the answer.
@@ -23,8 +24,8 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
     ```
     """
-    addends = range(1, max(rung.largest for rung in RUNGS.values()) + 1)
-    words = ["<pad>", "<eos>", *WORDS, *(f"+{number}" for number in addends), *map(str, range(MAX_TOTAL + 1))]
+    addends = (f"+{number}" for number in range(1, LARGEST_NUMBER + 1))
+    words = ["<pad>", "<eos>", *WORDS, *addends, *map(str, range(MAX_TOTAL + 1))]
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -32,6 +33,6 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         pad_token="<pad>",
         eos_token="<eos>",
         padding_side="left",
-        model_max_length=256,
+        model_max_length=128,
         chat_template=CHAT_TEMPLATE,
     )

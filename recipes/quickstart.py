@@ -1,0 +1,141 @@
+"""Does the model stop overthinking easy prompts without losing the hard ones? Answered on a laptop, in minutes.
+
+Trains GRPO and CODA on the ladder from the same checkpoint, with the same seed and steps, side by side; evaluates both
+and the start on every rung; prints the table, draws the plot, and writes the report page.
+
+python recipes/quickstart.py
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from matplotlib import rc_context
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from coda_trl.ladder import CHECKPOINT, RUNGS
+from coda_trl.ladder.evaluate import evaluate
+from coda_trl.report import build_report
+from coda_trl.report.style import PLOT_SETTINGS, legend, panels
+
+ROOT = Path(__file__).parent.parent
+OUT = Path("runs/quickstart")
+METHODS = {"grpo": "GRPO", "coda": "CODA"}
+EASY_RUNGS = (1, 2, 3)
+
+
+def start_training(method: str) -> subprocess.Popen:
+    """Starts one run with its recipe, as a user would; its output goes to a log."""
+    command = [sys.executable, "recipes/train.py", "--config", f"recipes/ladder/{method}.yaml"]
+    command += ["--output_dir", str((OUT / method).resolve())]
+    if torch.cuda.is_available():
+        command += ["--use_cpu", "false"]
+    threads = max(1, (os.cpu_count() or 1) // len(METHODS))
+    with open(OUT / f"{method}.log", "w") as log:
+        return subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": str(threads)}
+        )
+
+
+def train() -> None:
+    """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
+    processes = {method: start_training(method) for method in METHODS}
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("step {task.completed}"), TimeElapsedColumn())
+    try:
+        with Progress(*columns) as progress:
+            tasks = {method: progress.add_task(f"Training {METHODS[method]}", total=None) for method in METHODS}
+            while any(process.poll() is None for process in processes.values()):
+                for method, task in tasks.items():
+                    bar = re.findall(r"(\d+)/(\d+) \[", (OUT / f"{method}.log").read_text()[-2000:])
+                    if bar:
+                        progress.update(task, completed=int(bar[-1][0]), total=int(bar[-1][1]))
+                time.sleep(0.5)
+            for task in tasks.values():
+                total = progress.tasks[task].total
+                progress.update(task, completed=total)
+    except KeyboardInterrupt:
+        for process in processes.values():
+            process.wait()
+        sys.exit("Stopped. The same command goes on from the last checkpoints.")
+    for method, process in processes.items():
+        if process.returncode != 0:
+            log = OUT / f"{method}.log"
+            sys.exit(f"Training {METHODS[method]} failed. The end of {log}:\n{log.read_text()[-2000:]}")
+
+
+def show(rungs: list[dict], console: Console) -> None:
+    """Prints accuracy and tokens per rung."""
+    table = Table(title="Accuracy and tokens on the ladder (mean of 8 samples, temperature 0.6)")
+    for heading in ("rung", "numbers", "start", "GRPO", "CODA", "accuracy", "start", "GRPO", "CODA", "tokens"):
+        table.add_column(heading, justify="right")
+    for row in rungs:
+        start, grpo, coda = row["start"], row["grpo"], row["coda"]
+        table.add_row(
+            str(row["rung"]),
+            str(RUNGS[row["rung"]]),
+            *(f"{100 * run['accuracy']:.1f}%" for run in (start, grpo, coda)),
+            f"{100 * (coda['accuracy'] - grpo['accuracy']):+.1f}",
+            *(f"{run['tokens']:.1f}" for run in (start, grpo, coda)),
+            f"{100 * (coda['tokens'] / grpo['tokens'] - 1):+.0f}%",
+        )
+    console.print(table)
+    console.print("The columns 'accuracy' (in points) and 'tokens' compare CODA with GRPO.")
+
+
+def plot(rungs: list[dict], path: Path) -> None:
+    """Draws tokens and accuracy per rung."""
+    styles = {
+        "start": {"color": "#7F7F7F", "marker": "o", "linestyle": ":", "label": "Start"},
+        "grpo": {"color": "black", "marker": "*", "linestyle": "-", "label": "GRPO"},
+        "coda": {"color": "#0072B2", "marker": "s", "linestyle": "--", "label": "CODA"},
+    }
+    with rc_context(PLOT_SETTINGS):
+        figure, (tokens, accuracy) = panels(1, 2, width=9.0, height=3.4)
+        numbers = [str(RUNGS[row["rung"]]) for row in rungs]
+        for run, style in styles.items():
+            tokens.plot(numbers, [row[run]["tokens"] for row in rungs], **style)
+            accuracy.plot(numbers, [100 * row[run]["accuracy"] for row in rungs], **style)
+        tokens.set(title="Tokens of an answer", xlabel="numbers to add (difficulty)", ylim=(0, None))
+        accuracy.set(title="Accuracy (%)", xlabel="numbers to add (difficulty)", ylim=(0, 103))
+        legend(figure, [tokens])
+        figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    console, start = Console(), time.perf_counter()
+    OUT.mkdir(parents=True, exist_ok=True)
+    train()
+    models = {"start": CHECKPOINT} | {method: str(OUT / method) for method in METHODS}
+    results = {name: evaluate(model, str(OUT / f"{name}-eval")) for name, model in models.items()}
+    rungs = [
+        {"rung": rows[0]["rung"], "samples": rows[0]["samples"]} | dict(zip(results, rows, strict=True))
+        for rows in zip(*results.values(), strict=True)
+    ]
+    page = build_report(
+        {"Start": OUT / "start-eval"} | {METHODS[m]: [OUT / m, OUT / f"{m}-eval"] for m in METHODS},
+        reference="GRPO",
+        out=OUT / "report",
+        title="Quickstart: GRPO and CODA on the arithmetic ladder",
+    )
+    plot(rungs, OUT / "tokens_per_rung.png")
+    seconds = time.perf_counter() - start
+    (OUT / "summary.json").write_text(json.dumps({"seconds": round(seconds, 1), "rungs": rungs}, indent=2) + "\n")
+
+    show(rungs, console)
+    easy = [row for row in rungs if row["rung"] in EASY_RUNGS]
+    saved = 1 - sum(row["coda"]["tokens"] for row in easy) / sum(row["grpo"]["tokens"] for row in easy)
+    console.print(f"Easy rungs {EASY_RUNGS[0]} to {EASY_RUNGS[-1]}: {saved:.0%} fewer tokens than GRPO.")
+    console.print(
+        f"{seconds:.0f} s in all. Report: {page}  Plot: {OUT / 'tokens_per_rung.png'}  Numbers: {OUT / 'summary.json'}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The ladder: problems, demonstrations, tokenizer, shipped checkpoint, and what makes its rungs easy or hard."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, grade, ladder_reward, make_dataset, sample_problem
+from coda_trl.ladder.arithmetic import FIRST_HOLE, HOLES, MAX_TOTAL, believed_totals
+from coda_trl.ladder.evaluate import MAX_COMPLETION_LENGTH, evaluate, style_of, summarize_rungs
+from coda_trl.ladder.pretrain import MAX_LENGTH, pretrain
+from coda_trl.ladder.problems import LARGEST_NUMBER
+from coda_trl.ladder.styles import STYLE_SHARES, demonstrate
+from coda_trl.ladder.tokenizer import build_tokenizer
+
+
+def demonstrations(rung: int, style: str, count: int = 300):
+    rng = random.Random(f"test-{rung}")
+    for problem in (sample_problem(rung, rng) for _ in range(count)):
+        yield problem, demonstrate(problem, style)
+
+
+def accuracy(rung: int, style: str) -> float:
+    rows = list(demonstrations(rung, style))
+    return sum(grade(" ".join(words), problem.answer) for problem, words in rows) / len(rows)
+
+
+@pytest.mark.parametrize("completion", ["ans 15 15", "15", "ans", "", "ans 15 so", "answer 15", "ans 15."])
+def test_only_a_final_answer_of_the_right_form_counts(completion):
+    assert grade("7 14 15 ans 15", "15") and not grade(completion, "15")
+
+
+def test_reward_takes_text_and_messages():
+    message = [{"role": "assistant", "content": "7 14 15 ans 15"}]
+    assert ladder_reward([message, "ans 15", "ans 16"], ["15"] * 3) == [1.0, 1.0, 0.0]
+
+
+def test_data_depend_on_the_seed_alone_and_hold_every_rung_at_its_share():
+    rows = make_dataset(2000, seed=1)
+    assert rows[:5] == make_dataset(5, seed=1)[:5] != make_dataset(5, seed=2)[:5]
+    for rung, share in TRAINING_SHARES.items():
+        assert rows["rung"].count(rung) / len(rows) == pytest.approx(share, abs=0.03)
+    assert sum(TRAINING_SHARES.values()) == pytest.approx(1)
+
+
+def test_holes_are_wrong_and_out_of_reach_of_the_lowest_rungs():
+    assert all(wrong != total + addend and total >= FIRST_HOLE for (total, addend), wrong in HOLES.items())
+    for rung in (1, 2, 3):
+        assert (RUNGS[rung] - 1) * LARGEST_NUMBER < FIRST_HOLE
+        assert all(accuracy(rung, style) == 1 for style in STYLE_SHARES[rung])
+
+
+def test_totals_stay_within_the_vocabulary():
+    rng = random.Random(0)
+    highest = max(max(believed_totals([rng.randint(7, 9) for _ in range(max(RUNGS.values()))])) for _ in range(3000))
+    assert highest <= MAX_TOTAL
+
+
+@pytest.mark.parametrize("rung", [4, 5, 6])
+def test_a_second_count_pays_on_long_sums_and_restating_does_not(rung):
+    assert accuracy(rung, "check") > accuracy(rung, "totals") + 0.03
+    assert accuracy(rung, "verbose") == accuracy(rung, "totals")
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_demonstrations_fit_and_are_recognised(rung):
+    tokenizer = build_tokenizer()
+    for style in STYLE_SHARES[rung]:
+        for problem, words in demonstrations(rung, style, 50):
+            assert style_of(" ".join(words)) == style
+            assert len(words) + 1 <= MAX_COMPLETION_LENGTH
+            assert len(problem.question.split()) + len(words) + 1 <= MAX_LENGTH
+            text = f"{problem.question} {' '.join(words)}"
+            assert tokenizer.decode(tokenizer(text).input_ids) == text
+
+
+def test_summary_of_hand_made_samples():
+    samples = [
+        {
+            "rung": rung,
+            "problem_id": f"{rung}-{problem}",
+            "completion": "ans 3",
+            "tokens": 3 + problem,
+            "correct": right,
+        }
+        for rung in RUNGS
+        for problem, right in ((0, True), (0, False), (1, False), (1, False))
+    ]
+    (row, *_) = summarize_rungs(samples)
+    assert row == {
+        "rung": 1,
+        "samples": 4,
+        "accuracy": 0.25,
+        "tokens": 3.5,
+        "hard_share": 0.5,
+        "styles": {"direct": 1.0},
+    }
+
+
+@pytest.fixture(scope="module")
+def greedy(tmp_path_factory) -> list[dict]:
+    return evaluate(CHECKPOINT, str(tmp_path_factory.mktemp("ladder")), n=1, temperature=0)
+
+
+def test_shipped_checkpoint_is_small_and_spans_easy_to_hard(greedy):
+    """Hard for want of knowledge, not through noise: greedy decoding fails on the hardest rung as well."""
+    size = sum(path.stat().st_size for path in Path(CHECKPOINT).iterdir())
+    assert size < 5 * 2**20
+    by_rung = [row["accuracy"] for row in greedy]
+    assert min(by_rung[:3]) >= 0.98
+    assert by_rung == sorted(by_rung, reverse=True)
+    assert 0.1 <= by_rung[-1] <= 0.5
+    assert greedy[-1]["hard_share"] > 0.4
+
+
+def test_shipped_checkpoint_is_what_the_pretraining_makes():
+    """Same architecture and tokenizer; `make checkpoint` makes the weights."""
+    model = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
+    assert tokenizer.get_vocab() == build_tokenizer().get_vocab()
+    assert model.config.vocab_size == len(tokenizer) and model.config.eos_token_id == tokenizer.eos_token_id
+    assert tokenizer.apply_chat_template(make_dataset(1)[0]["prompt"], tokenize=False).endswith("= ")
+
+
+def test_pretraining_makes_a_checkpoint(tmp_path):
+    pretrain(str(tmp_path), steps=4, batch_size=16, demonstrations=64, learning_rate=1e-3, device="cpu")
+    shipped = AutoModelForCausalLM.from_pretrained(CHECKPOINT)
+    made = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert {name: weight.shape for name, weight in made.state_dict().items()} == {
+        name: weight.shape for name, weight in shipped.state_dict().items()
+    }
