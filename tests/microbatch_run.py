@@ -16,7 +16,9 @@ from trl import GRPOTrainer
 from coda_trl import CodaGRPOConfig
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer
 
-PROMPTS = Dataset.from_dict({"prompt": ["1 +", "1 + 2 + 3 + 4 + 5 =", "check 3 + 3 =", "so wait check 1 + 1 + 2 ="]})
+PROMPTS = Dataset.from_dict(
+    {"prompt": ["1 +", "1 + 2 + 3 + 4 + 5 =", "check 3 + 3 =", "so wait check 1 + 1 + 2 ="] * 2}
+)
 LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
 # What differs from the defaults in each case.
 CASES = {
@@ -36,6 +38,7 @@ CASES = {
     "entropy-bonus": {"entropy_coef": 0.1},
     "checkpointing": {"gradient_checkpointing": True},
 }
+TWO_PROCESSES = ("dapo", "grpo-kl", "iterations")
 
 
 def rollout(prompts, trainer, env_mask):
@@ -63,10 +66,13 @@ def verdict(completions, verdict, **kwargs):
 
 
 class Record(TrainerCallback):
-    """Gradients of every optimizer step, and the logs."""
+    """Gradients of every optimizer step, the shape of every forward pass, and the logs."""
 
     def __init__(self):
-        self.gradients, self.logs = [], []
+        self.gradients, self.shapes, self.logs = [], [], []
+
+    def on_forward(self, model, args, kwargs):
+        self.shapes.append(kwargs["input_ids"].shape)
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
         gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.requires_grad}
@@ -79,13 +85,16 @@ class Record(TrainerCallback):
 def train(
     trainer_class: type[GRPOTrainer], model: str, folder: Path, peft_config=None, env_mask=False, **options
 ) -> tuple[Record, GRPOTrainer]:
-    """Two optimizer steps or more of 16 rollouts, in micro-batches of 4 a process."""
+    """Three or four optimizer steps of 16 rollouts, in micro-batches of 4 a process if not said otherwise."""
     processes = int(os.environ.get("WORLD_SIZE", 1))
-    options = {"gradient_accumulation_steps": 4 // processes, "gradient_checkpointing": False} | options
+    options = {
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 4 // processes,
+        "gradient_checkpointing": False,
+        "length_shaping": "none",
+    } | options
     args = CodaGRPOConfig(
         str(folder),
-        length_shaping="none",
-        per_device_train_batch_size=4,
         num_generations=4,
         max_completion_length=128,
         max_steps=4 if options.get("num_iterations") else 3,
@@ -109,14 +118,16 @@ def train(
         PROMPTS,
         rollout_func=lambda prompts, trainer: rollout(prompts, trainer, env_mask),
         peft_config=peft_config,
+        eval_dataset=PROMPTS,
         callbacks=[record],
     )
+    trainer.model.register_forward_pre_hook(record.on_forward, with_kwargs=True)
     trainer.train()
     return record, trainer
 
 
 def main(model: str, folder: Path) -> None:
-    for case in ("dapo", "grpo", "kl"):
+    for case in TWO_PROCESSES:
         for trainer_class in (GRPOTrainer, LengthGroupedGRPOTrainer):
             record, trainer = train(trainer_class, model, folder, **CASES[case])
             if trainer.accelerator.is_main_process:
