@@ -34,6 +34,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
     Rows with images are left as TRL has them altogether.
 
+    Positions count from a row's first token, as they do in generation. Rotary and relative positions do not care. A
+    model with learned absolute positions (GPT-2) does: TRL counts padding too there, and gradients are not TRL's.
+
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].

@@ -91,14 +91,14 @@ def train(
         "per_device_train_batch_size": 4,
         "gradient_accumulation_steps": 4 // processes,
         "gradient_checkpointing": False,
+        "max_completion_length": 128,
+        "learning_rate": 0.1,
         "length_shaping": "none",
     } | options
     args = CodaGRPOConfig(
         str(folder),
         num_generations=4,
-        max_completion_length=128,
         max_steps=4 if options.get("num_iterations") else 3,
-        learning_rate=0.1,
         lr_scheduler_type="constant",
         optim="sgd",
         max_grad_norm=0,
