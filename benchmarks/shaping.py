@@ -1,10 +1,11 @@
 r"""
-Time of `coda_trl.shaping.shape_rewards` against a loop over groups that does the same, in the same run.
+Time of `coda_trl.shaping.shape_rewards` against loops over groups that do the same, in the same run.
 
     python benchmarks/shaping.py [--rounds 20] [--out benchmarks/results]
 
-Two batches: 128 prompts with 16 rollouts (one step of the paper) and 4,096 with 64. The loop is what one writes first:
-one group after the other, in Python numbers. Both sides must agree before anything is timed.
+Two batches: 128 prompts with 16 rollouts (one step of the paper) and 4,096 with 64, on one core. Two loops: one in
+plain Python numbers, which takes checked lists and returns a list, and one with a few tensor operations a group, as
+reward code is often written. All sides must agree before anything is timed.
 """
 
 import argparse
@@ -38,9 +39,21 @@ def shape_by_loop(rewards: list[float], lengths: list[float], group_size: int) -
     return shaped
 
 
-def seconds(function, rounds: int) -> list[float]:
+def shape_by_tensor_loop(rewards: torch.Tensor, lengths: torch.Tensor, group_size: int) -> torch.Tensor:
+    """CODA, group by group, with tensors."""
+    shaped = []
+    for group, length in zip(rewards.split(group_size), lengths.split(group_size), strict=True):
+        rate = group.mean()
+        easy = ((rate - TAU_EASY) / (1 - TAU_EASY)).clamp(min=0)
+        hard = ((TAU_HARD - rate) / TAU_HARD).clamp(min=0)
+        relative = torch.sigmoid((length - length.mean()) / (length.std() + 1e-6))
+        shaped.append(group * (1 + (BETA * hard - ALPHA * easy) * relative))
+    return torch.cat(shaped)
+
+
+def seconds(function, repeats: int) -> list[float]:
     times = []
-    for _ in range(rounds):
+    for _ in range(repeats):
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
@@ -54,46 +67,47 @@ def measure(prompts: int, group_size: int, rounds: int) -> dict:
     lengths = (1 + 8191 * torch.rand(len(rewards), generator=generator)).round()
     reward_list, length_list = rewards.tolist(), lengths.tolist()
 
-    expected = torch.tensor(shape_by_loop(reward_list, length_list, group_size))
-    torch.testing.assert_close(shape_rewards(rewards, lengths, group_size).rewards, expected, rtol=1e-5, atol=1e-6)
-    loop_times, tensor_times = [], []
-    for _ in range(rounds):  # in turns; the quick side several times a turn
-        loop_times += seconds(lambda: shape_by_loop(reward_list, length_list, group_size), 1)
-        tensor_times += seconds(lambda: shape_rewards(rewards, lengths, group_size), 5)
-    return {
-        "prompts": prompts,
-        "group_size": group_size,
-        "loop_seconds": loop_times,
-        "tensor_seconds": tensor_times,
-        "speedup": statistics.median(loop_times) / statistics.median(tensor_times),
+    sides = {
+        "python_loop": lambda: shape_by_loop(reward_list, length_list, group_size),
+        "tensor_loop": lambda: shape_by_tensor_loop(rewards, lengths, group_size),
+        "shape_rewards": lambda: shape_rewards(rewards, lengths, group_size).rewards,
     }
+    results = [torch.as_tensor(side()) for side in sides.values()]
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0], rtol=1e-5, atol=1e-6)
+    times = {name: [] for name in sides}
+    for _ in range(rounds):  # in turns
+        for name, side in sides.items():
+            times[name] += seconds(side, repeats=5 if name == "shape_rewards" else 1)
+    return {"prompts": prompts, "group_size": group_size, "seconds": times}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--rounds", type=int, default=20, help="Calls of the loop; the tensors get five times as many."
-    )
+    parser.add_argument("--rounds", type=int, default=20, help="Calls of each loop; five times as many of ours.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     args = parser.parse_args()
 
+    torch.set_num_threads(1)
     rows = [measure(prompts, group_size, args.rounds) for prompts, group_size in BATCHES]
     about = {
         "hardware": "CPU",
         "processor": platform.processor() or platform.machine(),
-        "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "shaping-cpu.json"
     path.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    print(f"{'batch':>9}  {'side':<13} {'median':>10}  quartiles")
     for row in rows:
-        low, middle, high = statistics.quantiles(row["tensor_seconds"], n=4)
-        print(
-            f"{row['prompts']:>5} x {row['group_size']:<3} loop {1e3 * statistics.median(row['loop_seconds']):8.2f} ms, "
-            f"tensors {1e3 * middle:6.2f} ms (quartiles {1e3 * low:.2f}-{1e3 * high:.2f}), {row['speedup']:.0f} times"
-        )
+        ours = statistics.median(row["seconds"]["shape_rewards"])
+        for name, times in row["seconds"].items():
+            low, middle, high = (1e3 * quartile for quartile in statistics.quantiles(times, n=4))
+            print(
+                f"{row['prompts']:>4} x {row['group_size']:<2}  {name:<13} {middle:>7.2f} ms  "
+                f"{low:.2f}-{high:.2f} ms, {middle / 1e3 / ours:.0f} times ours"
+            )
 
 
 if __name__ == "__main__":
