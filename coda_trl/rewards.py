@@ -8,6 +8,7 @@ Recipes name them by the keys of `REWARD_FUNCTIONS`.
 import time
 from collections.abc import Callable
 
+from trl.rewards import accuracy_reward as trl_accuracy
 from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment, think_format_reward
 
 from .grading import default_pool, final_answer
@@ -97,6 +98,40 @@ def accuracy_reward(
     return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
 
 
+def trl_accuracy_reward(
+    completions: list[Completion], solution: list[str | int | float], **kwargs
+) -> list[float | None]:
+    r"""
+    TRL's `accuracy_reward`, with the solution put into a box where it has none: bare, TRL reads most of them wrongly.
+
+    For comparison with runs of plain TRL. It has no time limit off the main thread; prefer [`accuracy_reward`].
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`):
+            Completions, as text or as messages.
+        solution (`list[str]`):
+            Right answer of each, with or without `\boxed{}`.
+        **kwargs:
+            Passed on to TRL's function.
+
+    Returns:
+        `list[float | None]`: one reward for each completion.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.rewards import trl_accuracy_reward
+
+    >>> trl_accuracy_reward([r"\boxed{72}", r"\boxed{27}"], ["72", "72"])
+    [1.0, 0.0]
+
+    ```
+    """
+    boxed = [gold if "\\boxed" in str(gold) else rf"\boxed{{{gold}}}" for gold in solution]
+    messages = [[{"role": "assistant", "content": completion_text(completion)}] for completion in completions]
+    return trl_accuracy(messages, boxed, **kwargs)
+
+
 def _answer_column(verdict: bool | None, answer: str | None, stopped: bool) -> str:
     if verdict is None:
         return "[skipped]"
@@ -171,6 +206,7 @@ def _option_with_text(answer: str, options: list[str]) -> str | None:
 REWARD_FUNCTIONS: dict[str, Callable] = {
     "accuracy_reward": accuracy_reward,
     "choice_reward": choice_reward,
+    "trl_accuracy_reward": trl_accuracy_reward,
     "think_format_reward": think_format_reward,
     # these two make a reward function from their arguments
     "get_soft_overlong_punishment": get_soft_overlong_punishment,

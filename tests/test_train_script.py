@@ -72,6 +72,53 @@ def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
     assert trainers == [] and not (tmp_path / "out").exists()
 
 
+def test_gsm8k_in_its_public_schema_with_the_reward_of_trl(recipe, trainers):
+    path = Path(__file__).parent / "fixtures" / "data" / "gsm8k_train.jsonl"
+    TRAIN.main([*recipe, "--dataset", f"gsm8k_train={path}", "--reward_funcs", "trl_accuracy_reward", "--max_steps", "2",
+                "--max_prompt_length", "512"])  # fmt: skip
+    (trainer,) = trainers
+    assert trainer.train_dataset[0]["solution"].isdigit()
+    rewards = [log["rewards/trl_accuracy_reward/mean"] for log in trainer.state.log_history if "reward" in log]
+    assert rewards == [0.0] * len(rewards) and rewards  # scorable and wrong: the model is random
+
+
+def test_own_columns_own_reward_and_evaluation_while_training(recipe, trainers, tmp_path, monkeypatch):
+    (tmp_path / "mine.jsonl").write_text('{"question": "1 + 1 =", "gold": 2}\n' * 8)
+    (tmp_path / "my_rewards.py").write_text(
+        "def long_enough(completions, **kwargs): return [1.0] * len(completions)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    TRAIN.main([*recipe, "--dataset", "custom=mine.jsonl", "--prompt_column", "question", "--solution_column", "gold",
+                "--eval_dataset", "custom=mine.jsonl", "--eval_strategy", "steps", "--eval_steps", "1",
+                "--per_device_eval_batch_size", "8", "--reward_funcs", "my_rewards.long_enough",
+                "--max_steps", "1"])  # fmt: skip
+    (trainer,) = trainers
+    (evaluation,) = [log for log in trainer.state.log_history if "eval_reward" in log]
+    assert evaluation["eval_reward"] == 1.0 and trainer.train_dataset[0]["solution"] == "2"
+
+
+@pytest.mark.parametrize("name", ["nothing_reward", "json.nothing", "no_such_module.reward"])
+def test_unknown_reward_is_named_before_anything_is_loaded(recipe, name):
+    with pytest.raises(ValueError, match=name):
+        TRAIN.main([*recipe, "--reward_funcs", name])
+
+
+@pytest.mark.parametrize("name", ["get_soft_overlong_punishment", "get_repetition_penalty_reward"])
+def test_rewards_of_trl_that_have_to_be_made_are_reachable_by_name(name):
+    (reward,) = TRAIN.find_reward(name, 100)(completions=["1 2 3"], completion_ids=[[1, 2, 3]])
+    assert reward == 0
+
+
+def test_the_same_command_goes_on_from_the_last_checkpoint(recipe, trainers, tmp_path):
+    save = ["--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1"]
+    TRAIN.main([*recipe, *save, "--max_steps", "1"])
+    TRAIN.main([*recipe, *save, "--max_steps", "2"])
+    assert [trainer.state.global_step for trainer in trainers] == [1, 2]
+    assert [log["step"] for log in trainers[1].state.log_history if "reward" in log and "loss" in log] == [1, 2]
+    assert {path.name for path in (tmp_path / "out").glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
+    assert (tmp_path / "out" / "trainer_state.json").is_file()
+
+
 def test_overlay_and_command_line_reach_the_trainer(recipe, trainers, tmp_path):
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text("coda_alpha: 0.4\ncoda_beta: 0.4\nmax_steps: 1\n")
