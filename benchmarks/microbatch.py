@@ -249,7 +249,8 @@ def print_table(rows: list[dict]) -> None:
         f"{'TRL tok/s':>9} {'ours':>7} {'padding':>11} {'of limit':>8} {'peak GiB':>11}"
     )
     for row in rows:
-        memory = f"{row['trl_peak_memory'] / 2**30:.1f} {row['grouped_peak_memory'] / 2**30:.1f}"
+        peaks = row["trl_peak_memory"], row["grouped_peak_memory"]
+        memory = " ".join(f"{peak / 2**30:.1f}" if peak else "-" for peak in peaks)  # only known of GPUs
         print(
             f"{row['longest']:>7} {row['distribution']:<9} {row['rounds']:>6} {row['trl_seconds']:>7.2f} "
             f"{row['grouped_seconds']:>7.2f} {row['speedup']:>6.2f} "
