@@ -77,6 +77,7 @@ def accuracy_reward(
     >>> right, unboxed = ([{"role": "assistant", "content": text}] for text in (r"\boxed{\frac{2}{6}}", "1/3"))
     >>> accuracy_reward([right, unboxed], [r"\frac{1}{3}", r"\frac{1}{3}"])
     [1.0, 0.0]
+
     ```
     """
     start = time.perf_counter()
@@ -178,6 +179,7 @@ def choice_reward(
     [1.0, 0.0, 0.0]
     >>> choice_reward([r"\boxed{bookstore}"], ["B"], options=[["bank", "bookstore"]])
     [1.0]
+
     ```
     """
     rewards, chosen = [], []

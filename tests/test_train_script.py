@@ -74,8 +74,8 @@ def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
 
 def test_gsm8k_in_its_public_schema_with_the_reward_of_trl(recipe, trainers):
     path = Path(__file__).parent / "fixtures" / "data" / "gsm8k_train.jsonl"
-    TRAIN.main([*recipe, "--dataset", f"gsm8k_train={path}", "--reward_funcs", "trl_accuracy_reward", "--max_steps", "2",
-                "--max_prompt_length", "512"])  # fmt: skip
+    TRAIN.main([*recipe, "--dataset", f"gsm8k_train={path}", "--reward_funcs", "trl_accuracy_reward",
+                "--max_steps", "2", "--max_prompt_length", "512"])  # fmt: skip
     (trainer,) = trainers
     assert trainer.train_dataset[0]["solution"].isdigit()
     rewards = [log["rewards/trl_accuracy_reward/mean"] for log in trainer.state.log_history if "reward" in log]

@@ -35,6 +35,7 @@ def grade(completion: str, gold: str | None) -> bool | None:
 
     >>> grade(r"<think>18 * 1.5 = 27</think> The distance is $\boxed{27\text{ miles}}$.", "27")
     True
+
     ```
     """
     return default_pool().grade([completion], [gold])[0].verdict

@@ -61,6 +61,7 @@ def equal_by_value(gold: str, answer: str) -> bool | None:
     >>> equal_by_value("(x+1)^2", "x^2 + 2x + 1"), equal_by_value(r"\sqrt{8}", "3")
     (True, False)
     >>> equal_by_value(r"\sqrt{8}", r"2\sqrt{2}")  # for computer algebra to decide
+
     ```
     """
     keep_case = _has_both_cases(gold) or _has_both_cases(answer)

@@ -52,6 +52,7 @@ def final_answer(completion: str) -> str | None:
 
     >>> final_answer(r"<think>Maybe \boxed{30}?</think> The distance is \boxed{\frac{27}{2}}.")
     '\\frac{27}{2}'
+
     ```
     """
     text = after_reasoning(completion)

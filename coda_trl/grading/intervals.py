@@ -45,6 +45,7 @@ def as_intervals(text: str) -> str:
 
     >>> as_intervals(r"3 < x \le 4"), as_intervals("x < 2, x > 3"), as_intervals("(3, 4]")
     ('(3, 4]', '(-\\infty, 2) \\cup (3, \\infty)', '(3, 4]')
+
     ```
     """
     items = split_top(text, ",")

@@ -102,6 +102,7 @@ def normalize(text: str) -> str:
 
     >>> normalize(r"\$\text{12,\!500}\,."), normalize(r"\left(−½,\,3\right]"), normalize(r"2\text{ or }3")
     ('\\$12500', '(-\\frac{1}{2}, 3]', '2, 3')
+
     ```
     """
     text = to_latex(text).replace(WORD_START, "?").replace(WORD_END, "?")

@@ -77,6 +77,7 @@ class GradingPool:
     ...     grades = pool.grade([r"\boxed{\frac{\sqrt{3}}{3}}", r"\boxed{2}"], [r"\frac{1}{\sqrt{3}}", "3"])
     >>> [grade.verdict for grade in grades]
     [True, False]
+
     ```
     """
 

@@ -106,6 +106,7 @@ def split_unit(text: str) -> Quantity:
     Quantity(value='15', unit=None, percent=True)
     >>> split_unit("7⟦or more⟧")
     Quantity(value='7⟦or more⟧', unit=None, percent=False)
+
     ```
     """
     unit = None
