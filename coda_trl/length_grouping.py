@@ -5,7 +5,7 @@ from accelerate.utils import gather
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
 
-from .microbatch import WIDTH_MULTIPLE, LeftAligned, fill, fill_evenly, padded_widths, regroup
+from .microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup, width_multiple
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
 # sums over its tokens, divided by the tokens of all micro-batches.
@@ -93,7 +93,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     @property
     def _width_multiple(self) -> int:
-        return math.lcm(WIDTH_MULTIPLE, self.pad_to_multiple_of or 1)
+        return math.lcm(width_multiple(self.args.max_completion_length), self.pad_to_multiple_of or 1)
 
     def _get_per_token_logps_and_entropies(
         self,

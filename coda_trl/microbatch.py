@@ -15,6 +15,32 @@ import torch
 WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that come again need no new memory and suit tensor cores
 
 
+def width_multiple(longest: int | None) -> int:
+    """
+    What to round widths up to: `WIDTH_MULTIPLE`, or an eighth of the longest completion where those are short.
+
+    Args:
+        longest (`int` or `None`):
+            Longest possible completion, in tokens. `None`: there is no limit.
+
+    Returns:
+        `int`: A power of two from 8 to 64.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.microbatch import width_multiple
+
+    >>> [width_multiple(longest) for longest in (48, 256, 512, 16_384)]
+    [8, 32, 64, 64]
+
+    ```
+    """
+    if longest is None or longest >= 8 * WIDTH_MULTIPLE:
+        return WIDTH_MULTIPLE
+    return max(8, 2 ** ((longest // 8).bit_length() - 1))
+
+
 def fill(widths: Sequence[int], budget: int) -> list[int]:
     """
     Fills micro-batches with rows, in order, as long as the padded micro-batch keeps within a budget of tokens.

@@ -123,7 +123,7 @@ def test_gradients_are_trl_s(tiny_model, tmp_path, case):
     # Old and reference log-probabilities take fewer passes, as short rows fill them.
     assert len(shapes) <= len(trl_shapes) and sum(rows) == sum(row for row, _ in trl_shapes)
     assert max(map(math.prod, shapes)) <= max(map(math.prod, trl_shapes))
-    assert sum(map(math.prod, shapes)) < sum(map(math.prod, trl_shapes)) and min(widths) == 64
+    assert sum(map(math.prod, shapes)) < sum(map(math.prod, trl_shapes)) and min(widths) in (16, 32)
     trl_s_order = case in ("bnpo", "quantile", "entropy-bonus")
     assert (set(rows) == {4}) == trl_s_order
 
