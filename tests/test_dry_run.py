@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -323,9 +324,14 @@ def test_memory_that_does_not_fit_says_what_to_change():
 # The whole report
 
 
+@dataclass
+class ScriptArguments:
+    reward_funcs: list[str] = field(default_factory=list)
+
+
 def report(*argv: str) -> tuple[int, str]:
     output = io.StringIO()
-    status = dry_run(argv, console=Console(file=output, width=200))
+    status = dry_run(argv, (ScriptArguments,), console=Console(file=output, width=200))
     return status, output.getvalue()
 
 

@@ -151,7 +151,13 @@ def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
     script.write_text(ENDLESS)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     run = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+        # Shells start background jobs with SIGINT ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     replica = psutil.Process(int(run.stdout.readline()))
     run.send_signal(end)

@@ -60,7 +60,7 @@ def launch_lines(path: Path) -> list[str]:
     """Commands in the comments at the top of a file."""
     header = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     commands = (line[1:].strip() for line in header)
-    return [line for line in commands if re.match(r"(\w+=\S+ )*(accelerate launch|python) ", line)]
+    return [line for line in commands if re.match(r"(\w+=\S+ )*(accelerate launch|python) .*recipes/train.py", line)]
 
 
 def test_there_is_a_recipe_for_every_model_and_method():

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..data import (
     BENCHMARKS,
+    SOURCES,
     DataArguments,
     DataError,
     DatasetUnavailableError,
@@ -66,7 +67,12 @@ def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | 
     """
     report = DataReport()
     try:
-        dataset = load_training_set(data_args.dataset, data_args.prompt_format, data_args.length_budget)
+        dataset = load_training_set(
+            data_args.dataset,
+            data_args.prompt_format,
+            data_args.length_budget,
+            columns=(data_args.prompt_column, data_args.solution_column),
+        )
     except DatasetUnavailableError as problem:
         report.rows = published_rows(data_args.dataset)
         report.published = report.rows is not None
@@ -78,7 +84,8 @@ def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | 
         report.findings.append(error("dataset", str(problem)))
         return report
     report.sources = dict(Counter(dataset["source"]))
-    report.overlaps = _overlaps(dataset, data_args, report.findings)
+    if any(SOURCES[name].generate is None for name in report.sources):  # what is generated is in no benchmark
+        report.overlaps = _overlaps(dataset, data_args, report.findings)
     if tokenizer is None:
         report.rows = len(dataset)
         report.findings.append(_length_bound(dataset, data_args.max_prompt_length))
