@@ -220,3 +220,17 @@ def test_grade_is_bounded_and_says_none_for_the_gold_only():
     assert grade(r"\boxed{1+}", "2") is False
     assert grade(r"\boxed{2}", "1+") is None
     assert grade("", None) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        (r"\log_2 8", "3", True),
+        (r"\log_2 5", r"\log_2 5", True),
+        (r"\frac{\ln 5}{\ln 2}", r"\log_2 5", True),
+        (r"\log_3 8", "3", False),
+        (r"\log_a b", r"\log_b a", False),
+    ],
+)
+def test_base_of_a_logarithm_needs_no_braces(answer, gold, right):
+    assert grade(rf"\boxed{{{answer}}}", gold) is right

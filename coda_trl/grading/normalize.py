@@ -77,6 +77,8 @@ _LEAD = re.compile(
     r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I
 )
 _NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
+# TeX takes one letter or digit as the index: without braces, the base of `\log_2 8` reads as a number before a number.
+_LOG_BASE = re.compile(r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)")
 _BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
 _EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E))[eE]([+-]?\d+)(?![\d.])")
@@ -121,6 +123,7 @@ def normalize(text: str) -> str:
     text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
     text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _BARE_SQRT.sub(r"\\sqrt{\1}", text))
     text = _EXPONENT.sub(lambda exponent: f"^{{{exponent.group(1) or exponent.group(2)}}}", text)
+    text = _LOG_BASE.sub(r"\1_{\2}", text)
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _RUN_OF_SPACES.sub(" ", text).strip()
     text = _strip_lead(_strip_punctuation(text))
