@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, grade, ladder_reward, make_dataset, sample_problem
-from coda_trl.ladder.arithmetic import FIRST_HOLE, HOLES, MAX_TOTAL, believed_totals
+from coda_trl.ladder.arithmetic import BUGS, FIRST_BUG, MAX_TOTAL, believed_sum, believed_totals
 from coda_trl.ladder.evaluate import MAX_COMPLETION_LENGTH, evaluate, style_of, summarize_rungs
 from coda_trl.ladder.pretrain import MAX_LENGTH, pretrain
 from coda_trl.ladder.problems import LARGEST_NUMBER
@@ -45,22 +45,24 @@ def test_data_depend_on_the_seed_alone_and_hold_every_rung_at_its_share():
     assert sum(TRAINING_SHARES.values()) == pytest.approx(1)
 
 
-def test_holes_are_wrong_and_out_of_reach_of_the_lowest_rungs():
-    assert all(wrong != total + addend and total >= FIRST_HOLE for (total, addend), wrong in HOLES.items())
+def test_bugs_are_wrong_and_out_of_reach_of_the_lowest_rungs():
+    for (total, addend), offset in BUGS.items():
+        assert believed_sum(40 + total, addend) == 40 + total + addend + offset != 40 + total + addend
+        assert believed_sum(20 + total, addend) == 20 + total + addend or 20 + total >= FIRST_BUG
     for rung in (1, 2, 3):
-        assert (RUNGS[rung] - 1) * LARGEST_NUMBER < FIRST_HOLE
+        assert (RUNGS[rung] - 1) * LARGEST_NUMBER < FIRST_BUG
         assert all(accuracy(rung, style) == 1 for style in STYLE_SHARES[rung])
 
 
 def test_totals_stay_within_the_vocabulary():
     rng = random.Random(0)
-    highest = max(max(believed_totals([rng.randint(7, 9) for _ in range(max(RUNGS.values()))])) for _ in range(3000))
+    highest = max(max(believed_totals([rng.randint(6, 9) for _ in range(max(RUNGS.values()))])) for _ in range(3000))
     assert highest <= MAX_TOTAL
 
 
 @pytest.mark.parametrize("rung", [4, 5, 6])
 def test_a_second_count_pays_on_long_sums_and_restating_does_not(rung):
-    assert accuracy(rung, "check") > accuracy(rung, "totals") + 0.03
+    assert accuracy(rung, "check") > accuracy(rung, "totals") + 0.05
     assert accuracy(rung, "verbose") == accuracy(rung, "totals")
 
 

@@ -1,10 +1,10 @@
-"""What the ladder model is taught of addition: the truth, but for holes that it does not know of.
+"""What the ladder model is taught of addition: the truth, but for a few bugs that it does not know of.
 
-Hard rungs have to stay hard during a run. Noise in the additions would not do: reinforcement sharpens it away, and
-even facts that are shown wrong half the time are learned right within a hundred steps. So the demonstrations hold
-false beliefs, the way a language model holds some: a fixed share of the additions above `FIRST_HOLE` is always shown
-with the same wrong result. A chain of additions that meets such a hole is confidently wrong. The same numbers in
-another order meet other holes, which makes a second count worth its tokens.
+Hard rungs have to stay hard during a run. Noise in the additions would not do: reinforcement sharpens it away within a
+hundred steps. So the demonstrations hold systematic mistakes, as the arithmetic of pupils and of language models does:
+for some pairs of last digits, a sum above `FIRST_BUG` always comes out wrong. A chain of additions that meets such a
+pair is confidently wrong. Another order, or adding the numbers up in threes first, meets other pairs and fewer of
+them, which makes a second count worth its tokens.
 """
 
 import random
@@ -12,23 +12,28 @@ from collections.abc import Sequence
 
 from .problems import LARGEST_NUMBER, RUNGS
 
-HOLE_SHARE = 0.12
-FIRST_HOLE = 28  # four numbers reach at most 27 before the last is added: the lowest three rungs have no holes
-MAX_TOTAL = LARGEST_NUMBER * max(RUNGS.values()) + 24  # wrong results can exceed the largest sum
+BUG_SHARE = 0.2
+FIRST_BUG = 28  # four numbers reach at most 27 before the last is added: the lowest three rungs are safe
+LARGEST_OFFSET = 9
+MAX_TOTAL = 199  # what running totals with mistakes in them can reach
 
 
-def _holes() -> dict[tuple[int, int], int]:
-    """Wrong results, by total and addend."""
-    rng = random.Random("holes")
-    return {
-        (total, addend): total + addend + rng.choice([-2, -1, 1, 2])
-        for total in range(FIRST_HOLE, MAX_TOTAL - LARGEST_NUMBER - 1)
-        for addend in range(1, LARGEST_NUMBER + 1)
-        if rng.random() < HOLE_SHARE
-    }
+def _bugs() -> dict[tuple[int, int], int]:
+    """By how much a sum is off, by the last digits of the total so far and of what is added to it."""
+    rng = random.Random("bugs")
+    pairs = [(total, addend) for total in range(10) for addend in range(10)]
+    offsets = [offset for offset in range(-LARGEST_OFFSET, LARGEST_OFFSET + 1) if offset]
+    return {pair: rng.choice(offsets) for pair in rng.sample(pairs, round(BUG_SHARE * len(pairs)))}
 
 
-HOLES = _holes()
+BUGS = _bugs()
+
+
+def believed_sum(total: int, addend: int) -> int:
+    """`total + addend` as the model believes it."""
+    largest = LARGEST_NUMBER * max(RUNGS.values())
+    bug = BUGS.get((total % 10, addend % 10), 0) if FIRST_BUG <= total < largest else 0
+    return total + addend + bug
 
 
 def believed_totals(numbers: Sequence[int]) -> list[int]:
@@ -47,6 +52,5 @@ def believed_totals(numbers: Sequence[int]) -> list[int]:
     """
     totals = [numbers[0]]
     for number in numbers[1:]:
-        step = (totals[-1], number)
-        totals.append(HOLES.get(step, sum(step)))
+        totals.append(believed_sum(totals[-1], number))
     return totals

@@ -13,7 +13,7 @@ from ..evaluation.runner import SAMPLES_FILE
 from ..evaluation.runner import evaluate as run_evaluation
 from . import CHECKPOINT, RUNGS
 
-MAX_COMPLETION_LENGTH = 56  # tokens of the longest way to write a solution down, and some
+MAX_COMPLETION_LENGTH = 48  # tokens of the longest way to write a solution down, and some
 
 
 def evaluate(model: str, output_dir: str, n: int = 8, temperature: float = 0.6, top_p: float = 0.95) -> list[dict]:

@@ -89,9 +89,9 @@ def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.
 
 def pretrain(
     out: str,
-    steps: int = 5_000,
-    batch_size: int = 1024,
-    demonstrations: int = 1_000_000,
+    steps: int = 2_000,
+    batch_size: int = 256,
+    demonstrations: int = 400_000,
     learning_rate: float = 2e-3,
     seed: int = 0,
     device: str = "cuda" if torch.cuda.is_available() else "cpu",
@@ -102,11 +102,11 @@ def pretrain(
     Args:
         out (`str`):
             Folder to write to.
-        steps (`int`, *optional*, defaults to `5000`):
+        steps (`int`, *optional*, defaults to `2000`):
             Optimizer steps.
-        batch_size (`int`, *optional*, defaults to `1024`):
+        batch_size (`int`, *optional*, defaults to `256`):
             Demonstrations per step.
-        demonstrations (`int`, *optional*, defaults to `1000000`):
+        demonstrations (`int`, *optional*, defaults to `400000`):
             Size of the set that the batches are drawn from.
         learning_rate (`float`, *optional*, defaults to `2e-3`):
             Peak rate of AdamW; 200 steps of warm-up, then a cosine to zero.
@@ -156,9 +156,9 @@ def pretrain(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.pretrain", description=__doc__.split("\n")[0])
     parser.add_argument("--out", required=True)
-    parser.add_argument("--steps", type=int, default=5_000)
-    parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--demonstrations", type=int, default=1_000_000)
+    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--demonstrations", type=int, default=400_000)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     pretrain(**vars(parser.parse_args()))

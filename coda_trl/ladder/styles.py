@@ -2,13 +2,15 @@
 
 - `direct`: the answer alone, known by heart. Only on the lower three rungs.
 - `totals`: running totals, then the answer.
-- `check`: running totals, the same numbers again in reverse order, and where the two sums differ a third count from
-  the middle that decides. More often right than `totals`, since every order meets other holes in what the model
-  believes of addition (see `arithmetic`).
+- `check`: running totals, the same numbers again in reverse order, and where the two sums differ a third count, in
+  threes, that decides. More often right than `totals`, since it meets fewer of the bugs in what the model believes of
+  addition (see `arithmetic`).
 - `verbose`: the problem restated, then running totals. No better than `totals`.
 """
 
-from .arithmetic import believed_totals
+from collections.abc import Sequence
+
+from .arithmetic import believed_sum, believed_totals
 from .problems import Problem
 
 # Share of each style in the demonstrations, by rung. Seven numbers and more are never summed by heart.
@@ -62,7 +64,15 @@ def demonstrate(problem: Problem, style: str) -> list[str]:
         if again[-1] == total:
             words.append("same")
         else:
-            middle = len(numbers) // 2
-            recount = believed_totals([*numbers[middle:], *numbers[:middle]])
+            recount = _count_in_threes(numbers)
             words, total = [*words, "wait", *map(str, recount)], recount[-1]
     return [*words, "ans", str(total)]
+
+
+def _count_in_threes(numbers: Sequence[int]) -> list[int]:
+    """Sums of three numbers at a time, which are known by heart, each followed by the total so far."""
+    counted = [sum(numbers[:3])]
+    for start in range(3, len(numbers), 3):
+        three = sum(numbers[start : start + 3])
+        counted += [three, believed_sum(counted[-1], three)]
+    return counted
