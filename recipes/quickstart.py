@@ -76,20 +76,20 @@ def train() -> None:
 def show(rungs: list[dict], console: Console) -> None:
     """Prints accuracy and tokens per rung."""
     table = Table(title="Accuracy and tokens on the ladder (mean of 8 samples, temperature 0.6)")
-    for heading in ("rung", "numbers", "start", "GRPO", "CODA", "accuracy", "start", "GRPO", "CODA", "tokens"):
+    for heading in ("rung", "add", "start", "GRPO", "CODA", "diff.", "start", "GRPO", "CODA", "diff."):
         table.add_column(heading, justify="right")
     for row in rungs:
         start, grpo, coda = row["start"], row["grpo"], row["coda"]
         table.add_row(
             str(row["rung"]),
             str(RUNGS[row["rung"]]),
-            *(f"{100 * run['accuracy']:.1f}%" for run in (start, grpo, coda)),
+            *(f"{100 * run['accuracy']:.1f}" for run in (start, grpo, coda)),
             f"{100 * (coda['accuracy'] - grpo['accuracy']):+.1f}",
             *(f"{run['tokens']:.1f}" for run in (start, grpo, coda)),
             f"{100 * (coda['tokens'] / grpo['tokens'] - 1):+.0f}%",
         )
     console.print(table)
-    console.print("The columns 'accuracy' (in points) and 'tokens' compare CODA with GRPO.")
+    console.print("Numbers to add; accuracy in % and CODA's difference from GRPO in points; tokens and the same in %.")
 
 
 def plot(rungs: list[dict], path: Path) -> None:
