@@ -125,6 +125,8 @@ def test_sources_join_into_one_set():
 
 def test_ladder_is_generated_to_size():
     assert len(load_training_set("ladder=7")) == 7
+    assert set(load_training_set("ladder_easy=60")["rung"]) == {1, 2, 3}
+    assert set(load_training_set("ladder_hard=20")["rung"]) == {6}
     with pytest.raises(DataError, match="write a number of rows"):
         load_source("ladder=many")
 

@@ -8,6 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from datasets import Dataset
 
@@ -180,6 +181,9 @@ SOURCES: dict[str, Source] = {
         rows=958,  # 564 + 437, less the 43 of MATH500
     ),
     "ladder": Source(None, (), generate=make_dataset, rows=10_000),
+    # The lower half alone, all rungs alike, and the top alone: the paper's extreme training sets on the ladder.
+    "ladder_easy": Source(None, (), generate=partial(make_dataset, rung_shares={1: 1, 2: 1, 3: 1}), rows=10_000),
+    "ladder_hard": Source(None, (), generate=partial(make_dataset, rung_shares={6: 1}), rows=10_000),
     "custom": Source(None, (custom_schema(),)),
     # Evaluation
     "svamp": Source("ChilleD/SVAMP", (_text("question_concat", "Answer"),), splits=("test",), is_benchmark=True),

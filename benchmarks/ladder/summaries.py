@@ -1,0 +1,199 @@
+"""The summary of one run: small enough to be committed, enough to rebuild every table and figure.
+
+A summary is a JSON file. Counts that are kept for every problem are one string of whole numbers, in the order of the
+evaluation problems (rungs in turn), so that a file stays readable and a difference of two files does too.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coda_trl.analysis import curve, is_reflective
+from coda_trl.ladder import RUNGS
+from coda_trl.ladder.evaluate import style_of
+
+# Metrics of the training log that are kept, as means over `LOG_EVERY` steps.
+LOGGED = (
+    "coda/mean_score",
+    "coda/success_rate",
+    "coda/mean_w_easy",
+    "coda/mean_w_hard",
+    "coda/global_easy_penalty_mean",
+    "coda/global_hard_reward_mean",
+    "coda/mean_response_length",
+    "coda/easy/share",
+    "coda/easy/mean_length",
+    "coda/easy/accuracy",
+    "coda/middle/share",
+    "coda/middle/mean_length",
+    "coda/middle/accuracy",
+    "coda/hard/share",
+    "coda/hard/mean_length",
+    "coda/hard/accuracy",
+    "coda/frac_zero_std_base",
+    "coda/frac_zero_std_shaped",
+    "completions/clipped_ratio",
+    "entropy",
+)
+LOG_EVERY = 10
+
+
+def rechecks(completion: str) -> bool:
+    """The ladder's own marker of reflection: a second count that was carried through to its comparison."""
+    words = completion.split()
+    return "verify" in words and ("same" in words or "wait" in words)
+
+
+_COUNTS = {
+    "correct": lambda sample: sample["correct"],
+    "tokens": lambda sample: sample["tokens"],
+    "correct_tokens": lambda sample: sample["tokens"] * sample["correct"],
+    "truncated": lambda sample: sample["finish_reason"] == "length",
+    "rechecks": lambda sample: rechecks(sample["completion"]),
+    "rechecks_correct": lambda sample: rechecks(sample["completion"]) and sample["correct"],
+    "reflective": lambda sample: is_reflective(sample["completion"]),
+    "reflective_correct": lambda sample: is_reflective(sample["completion"]) and sample["correct"],
+}
+
+
+def summarise_samples(samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """
+    Sums samples of the ladder up, by problem and by rung.
+
+    Args:
+        samples (`Iterable[Mapping[str, Any]]`):
+            Lines of a sample file, with `rung`.
+
+    Returns:
+        `dict[str, Any]`: `samples_per_problem`; `problems`, with a string of counts over the samples of every problem
+        for `rung` and the names in `_COUNTS`; and `rungs`, with the accuracy, tokens and shares of styles of every
+        rung, for the reader.
+    """
+    by_problem: dict[int, list[Mapping[str, Any]]] = {}
+    for sample in samples:
+        by_problem.setdefault(int(sample["problem_id"]), []).append(sample)
+    groups = [by_problem[problem] for problem in sorted(by_problem)]
+    (size,) = {len(group) for group in groups}  # an evaluation that is complete
+    rungs = {}
+    for rung in RUNGS:
+        chosen = [sample for group in groups for sample in group if sample["rung"] == rung]
+        styles = [style_of(sample["completion"]) for sample in chosen]
+        rungs[str(rung)] = {
+            "accuracy": round(np.mean([sample["correct"] for sample in chosen]), 4),
+            "tokens": round(np.mean([sample["tokens"] for sample in chosen]), 3),
+            "styles": {style: round(styles.count(style) / len(styles), 4) for style in sorted(set(styles))},
+        }
+    columns = {"rung": [group[0]["rung"] for group in groups]} | {
+        name: [int(sum(map(count, group))) for group in groups] for name, count in _COUNTS.items()
+    }
+    problems = {name: " ".join(map(str, column)) for name, column in columns.items()}
+    return {"samples_per_problem": size, "rungs": rungs, "problems": problems}
+
+
+def thin_log(log_history: Sequence[dict[str, Any]], every: int = LOG_EVERY) -> dict[str, list[float | None]]:
+    """
+    Means of the kept metrics over `every` steps.
+
+    Args:
+        log_history (`Sequence[dict[str, Any]]`):
+            Log history of a trainer.
+        every (`int`, *optional*, defaults to `10`):
+            Steps that one mean covers.
+
+    Returns:
+        `dict[str, list[float | None]]`: `step`, the last step of every mean, and the metrics; `None` where a metric was
+        not logged (the length of hard prompts where there were none).
+    """
+    last = max(entry["step"] for entry in log_history)
+    ends = list(range(every, last + every, every))
+    log: dict[str, list[float | None]] = {"step": [min(end, last) for end in ends]}
+    for key in LOGGED:
+        line = curve(log_history, key)
+        if line is None:
+            continue
+        means = []
+        for end in ends:
+            inside = line.values[(line.steps > end - every) & (line.steps <= end)]
+            means.append(float(f"{inside.mean():.4g}") if len(inside) else None)
+        log[key] = means
+    return log
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """
+    Counts by problem of one evaluation.
+
+    Args:
+        budget (`int` or `None`):
+            Token budget that was asked for.
+        samples (`int`):
+            Samples of every problem.
+        columns (`dict[str, np.ndarray]`):
+            Counts of shape `(P,)`: `rung` and the names in `_COUNTS`.
+    """
+
+    budget: int | None
+    samples: int
+    columns: dict[str, np.ndarray]
+
+    @property
+    def rung(self) -> np.ndarray:
+        """Rung of every problem, shape `(P,)`."""
+        return self.columns["rung"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """
+    One run.
+
+    Args:
+        name (`str`), seed (`int`):
+            Which run it is.
+        content (`dict[str, Any]`):
+            All that the file holds.
+        evaluations (`dict[int | None, Evaluation]`):
+            Evaluations by token budget.
+    """
+
+    name: str
+    seed: int
+    content: dict[str, Any]
+    evaluations: dict[int | None, Evaluation]
+
+    @property
+    def log(self) -> dict[str, list[float | None]]:
+        """The thinned training log, see [`thin_log`]; empty for the start."""
+        return self.content["log"]
+
+
+def summary_path(folder: Path, name: str, seed: int) -> Path:
+    """Where the summary of a run lies."""
+    return folder / f"{name}-seed{seed}.json"
+
+
+def read_summary(path: Path) -> Summary:
+    """Reads a summary."""
+    content = json.loads(path.read_text())
+    evaluations = {
+        entry["budget"]: Evaluation(
+            entry["budget"],
+            entry["samples_per_problem"],
+            {name: np.array(counts.split(), dtype=int) for name, counts in entry["problems"].items()},
+        )
+        for entry in content["evaluations"]
+    }
+    return Summary(content["name"], content["seed"], content, evaluations)
+
+
+def write_summary(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a summary in one step, so that a run that was ended leaves a whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    partial.replace(path)
