@@ -4,8 +4,8 @@ python benchmarks/ladder/reproduce.py                             # everything, 
 python benchmarks/ladder/reproduce.py --runs main --seeds 2
 python benchmarks/ladder/reproduce.py --minutes 9 --bundle results.tar.gz
 
-It can be stopped at any time, and goes on when it is started again: a run with a summary is skipped, a training goes on
-from its last checkpoint, an evaluation from its last answer.
+It can be stopped at any time, and goes on when it is started again: a run with a summary is skipped, a training goes
+on from its last checkpoint, an evaluation from its last answer.
 """
 
 import argparse
@@ -123,11 +123,15 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", default="main,ablations", help="main, ablations, or both (default: %(default)s).")
-    parser.add_argument("--only", nargs="+", default=["*"], metavar="NAME", help="Only runs of these names (* fits all).")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], metavar="NAME", help="Only runs of these names (* fits all)."
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="Seeds of the main runs (default: %(default)s).")
     parser.add_argument("--first_seed", type=int, default=0, help="For a repetition with other seeds (default: 0).")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="Runs at a time (default: all cores).")
-    parser.add_argument("--shard", default="0/1", metavar="I/N", help="The I-th of N parts of the work (default: 0/1).")
+    parser.add_argument(
+        "--shard", default="0/1", metavar="I/N", help="The I-th of N parts of the work (default: 0/1)."
+    )
     parser.add_argument("--out", type=Path, default=HERE / "results", help="Summaries (default: %(default)s).")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/reproduce", help="Scratch (default: %(default)s).")
     parser.add_argument("--minutes", type=float, help="End after so many minutes; the same command goes on.")

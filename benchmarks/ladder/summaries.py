@@ -55,6 +55,7 @@ _COUNTS = {
     "truncated": lambda sample: sample["finish_reason"] == "length",
     "rechecks": lambda sample: rechecks(sample["completion"]),
     "rechecks_correct": lambda sample: rechecks(sample["completion"]) and sample["correct"],
+    "verbose": lambda sample: style_of(sample["completion"]) == "verbose",
     "reflective": lambda sample: is_reflective(sample["completion"]),
     "reflective_correct": lambda sample: is_reflective(sample["completion"]) and sample["correct"],
 }
@@ -105,8 +106,8 @@ def thin_log(log_history: Sequence[dict[str, Any]], every: int = LOG_EVERY) -> d
             Steps that one mean covers.
 
     Returns:
-        `dict[str, list[float | None]]`: `step`, the last step of every mean, and the metrics; `None` where a metric was
-        not logged (the length of hard prompts where there were none).
+        `dict[str, list[float | None]]`: `step`, the last step of every mean, and the metrics; `None` where a metric
+        was not logged (the length of hard prompts where there were none).
     """
     last = max(entry["step"] for entry in log_history)
     ends = list(range(every, last + every, every))

@@ -1,0 +1,227 @@
+"""Numbers over the seeds of a run and the problems of the ladder, with 95% intervals.
+
+Two things vary: the seed of training, and the problems that happen to be asked. The problems are resampled (the same
+resamples for every run, which pairs them), and the mean over seeds gets noise of Student's t distribution with its
+standard error: a bootstrap of three or five seeds would give intervals that are too narrow.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from matrix import RUNS, jobs
+from summaries import Evaluation, Summary, read_summary
+
+from coda_trl.analysis import difficulty_buckets
+from coda_trl.evaluation import Estimate, Ratio
+from coda_trl.evaluation.bootstrap import NUM_RESAMPLES, interval, replicates
+from coda_trl.evaluation.comparison import benchmark_seed
+from coda_trl.ladder import RUNGS
+
+ALL_RUNGS = tuple(RUNGS)
+
+# Narrower than this (in points of accuracy or percent, and in tokens), an interval for a new run is not stated: where
+# all seeds agree to the digit, their spread says nothing.
+RESOLUTION = 0.5
+
+
+class Measured:
+    """
+    One evaluation of one run. Every method returns an array of shape `(1 + NUM_RESAMPLES,)`: the number itself, then
+    what it is on resampled problems. Arithmetic on these arrays carries the resamples along.
+
+    Args:
+        evaluation (`Evaluation`):
+            Counts by problem.
+    """
+
+    def __init__(self, evaluation: Evaluation):
+        self.evaluation = evaluation
+        self.total = np.full(len(evaluation.rung), evaluation.samples)
+        self.accuracy = cache(self.accuracy)
+        self.tokens = cache(self.tokens)
+
+    def on(self, chosen: np.ndarray, above: np.ndarray, below: np.ndarray, name: str) -> np.ndarray:
+        """Ratio of two sums over the chosen problems, resampled together."""
+        ratio = Ratio(above[chosen].astype(float), below[chosen].astype(float))
+        return np.concatenate([[ratio.value], replicates(ratio, benchmark_seed(name))])
+
+    def _mean_of_rungs(self, rungs: Sequence[int], column: str) -> np.ndarray:
+        counts = self.evaluation.columns[column]
+        parts = [self.on(self.evaluation.rung == rung, counts, self.total, f"rung {rung}") for rung in rungs]
+        return np.mean(parts, axis=0)
+
+    def accuracy(self, rungs: Sequence[int] = ALL_RUNGS) -> np.ndarray:
+        """mean@n in percent, averaged over rungs."""
+        return 100 * self._mean_of_rungs(rungs, "correct")
+
+    def tokens(self, rungs: Sequence[int] = ALL_RUNGS) -> np.ndarray:
+        """Generated tokens of an answer, averaged over rungs."""
+        return self._mean_of_rungs(rungs, "tokens")
+
+    def share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
+        """Percent of the answers with a marker: `"reflective"`, `"rechecks"`, `"verbose"` or `"truncated"`."""
+        return 100 * self._mean_of_rungs(rungs, marker)
+
+    def correct_share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
+        """Percent of correct ones among the answers with a marker; NaN if none has it."""
+        chosen = np.isin(self.evaluation.rung, rungs)
+        columns = self.evaluation.columns
+        return 100 * self.on(chosen, columns[f"{marker}_correct"], columns[marker], f"rungs {rungs}")
+
+    def bucket_accuracy(self, chosen: np.ndarray) -> np.ndarray:
+        """Accuracy in percent on the chosen problems."""
+        return 100 * self.on(chosen, self.evaluation.columns["correct"], self.total, f"bucket of {chosen.sum()}")
+
+    def bucket_tokens(self, chosen: np.ndarray) -> np.ndarray:
+        """Tokens of an answer on the chosen problems."""
+        return self.on(chosen, self.evaluation.columns["tokens"], self.total, f"bucket of {chosen.sum()}")
+
+
+def over_seeds(rows: np.ndarray, has_seeds: bool = True) -> Estimate:
+    """
+    Mean over seeds, with a 95% interval over seeds and problems.
+
+    Args:
+        rows (`np.ndarray` of shape `(S, 1 + B)`):
+            For every seed the number, then its `B` values on resampled problems.
+        has_seeds (`bool`, *optional*, defaults to `True`):
+            Whether other seeds would give other numbers. Not so for a model that was not trained.
+
+    Returns:
+        `Estimate`: Mean and interval; no interval if one seed would have to speak for all.
+    """
+    count = len(rows)
+    value, draws = float(rows[:, 0].mean()), rows[:, 1:].mean(axis=0)
+    if np.isnan(value) or (has_seeds and count < 2):
+        return Estimate(value)
+    if has_seeds:
+        error = rows[:, 0].std(ddof=1) / np.sqrt(count)
+        draws = draws + error * np.random.default_rng(0).standard_t(count - 1, size=draws.shape)
+    return Estimate(value, *interval(draws))
+
+
+def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
+    """
+    Mean over seeds, with the 95% prediction interval for the mean of some more runs with other seeds, on the same
+    evaluation problems.
+
+    Args:
+        rows (`np.ndarray` of shape `(S, 1 + B)`):
+            As in [`over_seeds`].
+        runs (`int`, *optional*, defaults to `1`):
+            Number of new runs that are averaged.
+        resolution (`float`, *optional*, defaults to `RESOLUTION`):
+            Least distance of an end from the mean.
+    """
+    values = rows[:, 0]
+    mean = float(values.mean())
+    if len(values) < 2 or np.isnan(mean):
+        return Estimate(mean)
+    quantile = np.quantile(np.abs(np.random.default_rng(0).standard_t(len(values) - 1, size=1_000_000)), 0.95)
+    width = max(resolution, quantile * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
+    return Estimate(mean, mean - width, mean + width)
+
+
+class Results:
+    """
+    All summaries of a folder.
+
+    Args:
+        folder (`Path`):
+            Where they lie.
+    """
+
+    def __init__(self, folder: Path):
+        self.summaries: dict[str, dict[int, Summary]] = {}
+        for path in sorted(folder.glob("*-seed*.json")):
+            summary = read_summary(path)
+            self.summaries.setdefault(summary.name, {})[summary.seed] = summary
+        self._measured = {
+            (name, seed, budget): Measured(evaluation)
+            for name, seeds in self.summaries.items()
+            for seed, summary in seeds.items()
+            for budget, evaluation in summary.evaluations.items()
+        }
+        sizes = {
+            (len(one.evaluation.rung), one.evaluation.samples, self.summaries[name][seed].content["steps"])
+            for (name, seed, _), one in self._measured.items()
+            if RUNS[name].recipe is not None
+        }
+        if len(sizes) > 1:
+            raise ValueError(f"{folder} mixes runs of different sizes (problems, samples, steps): {sorted(sizes)}")
+
+    def missing(self, seeds: int) -> list[str]:
+        """Runs of the matrix without a summary, with their seeds."""
+        lacking: dict[str, list[int]] = {}
+        for name, seed in jobs(["main", "ablations"], seeds):
+            if seed not in self.summaries.get(name, {}):
+                lacking.setdefault(name, []).append(seed)
+        return [f"{name} (seeds {', '.join(map(str, found))})" for name, found in lacking.items()]
+
+    def seeds(self, *names: str) -> list[int]:
+        """Seeds that all the trained ones among some runs have."""
+        trained = [name for name in names if RUNS[name.partition("@")[0]].recipe is not None]
+        if any(name.partition("@")[0] not in self.summaries for name in names):
+            return []
+        sets = [set(self.summaries[name.partition("@")[0]]) for name in trained or names]
+        return sorted(set.intersection(*sets))
+
+    def measured(self, name: str, seed: int) -> Measured:
+        """One evaluation: `"coda"`, or `"l1@12"` with a token budget. The start is the same for every seed."""
+        run, _, budget = name.partition("@")
+        if RUNS[run].recipe is None:
+            seed = min(self.summaries[run])
+        return self._measured[run, seed, int(budget) if budget else None]
+
+    def rows(self, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
+        """
+        A number for every seed that some runs have in common.
+
+        Args:
+            function (`Callable[..., np.ndarray]`):
+                Takes a [`Measured`] for every name.
+            *names (`str`):
+                Runs.
+
+        Returns:
+            `np.ndarray` of shape `(S, 1 + NUM_RESAMPLES)`, or `None` if they have no seed in common.
+        """
+        seeds = self.seeds(*names)
+        if not seeds:
+            return None
+        return np.array([function(*(self.measured(name, seed) for name in names)) for seed in seeds])
+
+    def estimate(self, function: Callable[..., np.ndarray], *names: str) -> Estimate | None:
+        """Mean over seeds with its interval, see [`rows`] and [`over_seeds`]; `None` if there is no run."""
+        rows = self.rows(function, *names)
+        if rows is None:
+            return None
+        return over_seeds(rows, any(RUNS[name.partition("@")[0]].recipe is not None for name in names))
+
+    def buckets(self, *names: str) -> np.ndarray:
+        """
+        Difficulty bucket of every problem, by the success rate over all seeds of some runs together, so that none of
+        them is favoured. Shape `(P,)`, 0 is the hardest.
+        """
+        columns = [
+            self.measured(name, seed).evaluation.columns["correct"] for name in names for seed in self.seeds(name)
+        ]
+        return difficulty_buckets(np.mean(columns, axis=0))
+
+    def log(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Steps, shape `(T,)`, and the course of a logged metric for every seed, shape `(S, T)` with NaN for gaps."""
+        logs = [summary.log for summary in self.summaries.get(name, {}).values()]
+        if not logs or any(key not in log for log in logs):
+            return None
+        values = [[np.nan if value is None else value for value in log[key]] for log in logs]
+        return np.array(logs[0]["step"]), np.array(values)
+
+    def logged(self, name: str, key: str, last: int = 3) -> Estimate | None:
+        """Mean of the last points of a logged metric, with an interval over seeds alone."""
+        found = self.log(name, key)
+        if found is None:
+            return None
+        ends = np.nanmean(found[1][:, -last:], axis=1)
+        return over_seeds(np.repeat(ends[:, None], 1 + NUM_RESAMPLES, axis=1))
