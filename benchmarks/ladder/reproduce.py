@@ -166,6 +166,9 @@ def bundle(out: Path, path: Path) -> None:
 def main() -> int:
     args, console = parse(), Console()
     todo, runner, failed = select(args), Runner(args), []
+    # Before the first process is started: it would inherit that interrupts are ignored, as in a shell's background.
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sent, lambda *_: runner.stop.set())
     console.print(f"{len(todo)} runs to do, {args.jobs} at a time.")
     if args.minutes is not None:
         timer = threading.Timer(60 * args.minutes, runner.stop.set)
@@ -176,8 +179,6 @@ def main() -> int:
     with ThreadPoolExecutor(args.jobs) as pool, Progress(*columns, console=console) as progress:
         bar = progress.add_task("Runs", total=len(todo))
         futures = {pool.submit(runner.run, *job): job for job in todo}
-        signal.signal(signal.SIGINT, lambda *_: runner.stop.set())
-        signal.signal(signal.SIGTERM, lambda *_: runner.stop.set())
         for future in as_completed(futures):
             name, seed = futures[future]
             error = future.exception()
