@@ -7,12 +7,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from coda_trl.data import add_length_budget
 from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, grade, ladder_reward, make_dataset, sample_problem
 from coda_trl.ladder.arithmetic import BUGS, FIRST_BUG, MAX_TOTAL, believed_sum, believed_totals
 from coda_trl.ladder.evaluate import MAX_COMPLETION_LENGTH, evaluate, style_of, summarize_rungs
 from coda_trl.ladder.pretrain import MAX_LENGTH, pretrain
 from coda_trl.ladder.problems import LARGEST_NUMBER
-from coda_trl.ladder.styles import STYLE_SHARES, demonstrate
+from coda_trl.ladder.styles import BUDGET_WORDS, STYLE_SHARES, demonstrate
 from coda_trl.ladder.tokenizer import build_tokenizer
 
 
@@ -73,9 +74,17 @@ def test_demonstrations_fit_and_are_recognised(rung):
         for problem, words in demonstrations(rung, style, 50):
             assert style_of(" ".join(words)) == style
             assert len(words) + 1 <= MAX_COMPLETION_LENGTH
-            assert len(problem.question.split()) + len(words) + 1 <= MAX_LENGTH
+            assert len(problem.question.split()) + len(BUDGET_WORDS) + 1 + len(words) + 1 <= MAX_LENGTH
             text = f"{problem.question} {' '.join(words)}"
             assert tokenizer.decode(tokenizer(text).input_ids) == text
+
+
+def test_the_model_can_read_the_sentence_that_asks_for_a_length():
+    tokenizer = build_tokenizer()
+    row = add_length_budget(make_dataset(1), 3, 48)[0]
+    text = tokenizer.apply_chat_template(row["prompt"], tokenize=False).strip()
+    assert text.endswith(f"= Think for {row['n_gold']} tokens.")
+    assert tokenizer.decode(tokenizer(text).input_ids) == text
 
 
 def test_summary_of_hand_made_samples():

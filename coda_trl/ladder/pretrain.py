@@ -22,8 +22,12 @@ from .tokenizer import build_tokenizer
 RUNG_SHARES = {1: 0.10, 2: 0.10, 3: 0.15, 4: 0.20, 5: 0.20, 6: 0.25}
 # A direct answer is one token among the many of longer styles; without a weight it would hardly be learned.
 DIRECT_ANSWER_WEIGHT = 5
+# Share of the demonstrations that are asked for with a length, which they keep to by half: a model that has read such
+# sentences, as language models have, but has not been trained to obey them.
+BUDGET_SHARE = 0.2
+BUDGET_RANGE = (0.5, 1.5)
 # Tokens of the longest demonstration, with its prompt.
-MAX_LENGTH = 64
+MAX_LENGTH = 68
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -58,6 +62,9 @@ def _demonstrations(count: int, seed: str) -> tuple[torch.Tensor, torch.Tensor]:
         style = rng.choices(list(STYLE_SHARES[rung]), list(STYLE_SHARES[rung].values()))[0]
         prompt = problem.question.split()
         words = demonstrate(problem, style)
+        if rng.random() < BUDGET_SHARE:
+            budget = max(1, round((len(words) + 1) * rng.uniform(*BUDGET_RANGE)))
+            prompt += ["Think", "for", str(budget), "tokens."]
         weight = [0] * len(prompt) + [1] * (len(words) + 1)
         if style == "direct":
             weight[-2] = DIRECT_ANSWER_WEIGHT
@@ -89,7 +96,7 @@ def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.
 
 def pretrain(
     out: str,
-    steps: int = 2_000,
+    steps: int = 4_000,
     batch_size: int = 256,
     demonstrations: int = 400_000,
     learning_rate: float = 2e-3,
@@ -102,7 +109,7 @@ def pretrain(
     Args:
         out (`str`):
             Folder to write to.
-        steps (`int`, *optional*, defaults to `2000`):
+        steps (`int`, *optional*, defaults to `4000`):
             Optimizer steps.
         batch_size (`int`, *optional*, defaults to `256`):
             Demonstrations per step.
@@ -156,7 +163,7 @@ def pretrain(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.pretrain", description=__doc__.split("\n")[0])
     parser.add_argument("--out", required=True)
-    parser.add_argument("--steps", type=int, default=2_000)
+    parser.add_argument("--steps", type=int, default=4_000)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--demonstrations", type=int, default=400_000)
     parser.add_argument("--learning-rate", type=float, default=2e-3)

@@ -24,6 +24,8 @@ STYLE_SHARES = {
 }
 
 WORDS = ["=", "ans", "verify", "same", "wait", "okay", "we", "add", "up", "so", "far", "that", "makes"]
+# Of the sentence that asks for a length, `Think for N tokens.` (see `data.add_length_budget`).
+BUDGET_WORDS = ["Think", "for", "tokens."]
 
 
 def demonstrate(problem: Problem, style: str) -> list[str]:

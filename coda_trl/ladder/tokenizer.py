@@ -3,7 +3,7 @@ from transformers import PreTrainedTokenizerFast
 
 from .arithmetic import MAX_TOTAL
 from .problems import LARGEST_NUMBER
-from .styles import WORDS
+from .styles import BUDGET_WORDS, WORDS
 
 # A conversation of one user message is the question itself; what follows is the answer.
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
@@ -25,7 +25,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     ```
     """
     addends = (f"+{number}" for number in range(1, LARGEST_NUMBER + 1))
-    words = ["<pad>", "<eos>", *WORDS, *addends, *map(str, range(MAX_TOTAL + 1))]
+    words = ["<pad>", "<eos>", *WORDS, *BUDGET_WORDS, *addends, *map(str, range(MAX_TOTAL + 1))]
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
