@@ -33,7 +33,7 @@ format: install ## Mend style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-checkpoint: install ## Make the ladder's checkpoint anew (about 40 minutes on one CPU core)
+checkpoint: install ## Make the ladder's checkpoint anew (a GPU: minutes; a CPU core: more than an hour)
 	$(BIN)/python -m coda_trl.ladder.pretrain --out coda_trl/ladder/checkpoint
 
 clean:
