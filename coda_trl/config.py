@@ -61,7 +61,9 @@ class CodaGRPOConfig(GRPOConfig):
         l1_eta (`float`, *optional*, defaults to `3e-4`):
             Reward per token of distance from the budget in `"l1_exact"` and `"l1_max"`, at least 0.
         correctness_reward (`str`, *optional*):
-            Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the first one.
+            Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the first one. Rows
+            for which it returns `None` are not shaped, whatever other functions return: where each kind of task has a
+            function of its own, wrap them in one.
         length_grouping (`bool`, *optional*, defaults to `True`):
             Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
             a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes

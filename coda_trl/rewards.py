@@ -100,7 +100,7 @@ def accuracy_reward(
 
 
 def trl_accuracy_reward(
-    completions: list[Completion], solution: list[str | int | float], **kwargs
+    completions: list[Completion], solution: list[str | int | float | None], **kwargs
 ) -> list[float | None]:
     r"""
     TRL's `accuracy_reward`, with the solution put into a box where it has none: bare, TRL reads most of them wrongly.
@@ -130,7 +130,8 @@ def trl_accuracy_reward(
     """
     boxed = [gold if "\\boxed" in str(gold) else rf"\boxed{{{gold}}}" for gold in solution]
     messages = [[{"role": "assistant", "content": completion_text(completion)}] for completion in completions]
-    return trl_accuracy(messages, boxed, **kwargs)
+    rewards = trl_accuracy(messages, boxed, **kwargs)
+    return [None if gold is None else reward for gold, reward in zip(solution, rewards, strict=True)]
 
 
 def _answer_column(verdict: bool | None, answer: str | None, stopped: bool) -> str:
@@ -143,7 +144,7 @@ def _answer_column(verdict: bool | None, answer: str | None, stopped: bool) -> s
 
 def choice_reward(
     completions: list[Completion],
-    solution: list[str],
+    solution: list[str | None],
     options: list[list[str]] | None = None,
     log_extra: LogExtra | None = None,
     **kwargs,
@@ -188,7 +189,7 @@ def choice_reward(
         letter = chosen_letter(answer)
         if letter is None and options is not None:
             letter = _option_with_text(answer, options[index])
-        right = gold_letter(normalize(gold))
+        right = None if gold is None else gold_letter(normalize(gold))
         rewards.append(None if right is None else float(letter == right))
         chosen.append(letter or "[no option]")
     if log_extra is not None:

@@ -1,5 +1,6 @@
 import math
 import textwrap
+import time
 
 import torch
 from accelerate.utils import gather
@@ -38,8 +39,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     Raises:
         TypeError: If `args` is not a [`CodaGRPOConfig`].
-        ValueError: If `args.correctness_reward` is none of the reward functions, if the dataset lacks the column
-            `n_gold` that L1 needs, or, while training, if the shaped reward is not 0, 1 or `None`.
+        ValueError: If `args.correctness_reward` is none of the reward functions, if one of them is called
+            `length_shaping`, if the dataset lacks the column `n_gold` that L1 needs, or, while training, if a reward
+            is infinite or the shaped one is not 0, 1 or `None`.
 
     Example:
 
@@ -89,6 +91,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             raise ValueError(
                 f"`correctness_reward` is {name!r}, but the reward functions are {', '.join(self.reward_func_names)}."
             )
+        if "length_shaping" in self.reward_func_names:
+            raise ValueError(
+                "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
+            )
         if isinstance(self.train_dataset, Dataset):
             self._check_budgets(self.train_dataset.column_names)
         self._base_column = self.reward_func_names.index(name)
@@ -114,10 +120,19 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         return output
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         mode = "train" if self.model.training else "eval"
         num_generations = self.num_generations if mode == "train" else self.num_generations_eval
         device = self.accelerator.device
+
+        start = time.perf_counter()
+        rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        self._metrics[mode]["coda/reward_seconds"].append(time.perf_counter() - start)
+        for name, infinite in zip(self.reward_func_names, rewards_per_func.isinf().any(dim=0), strict=True):
+            if infinite:  # one is enough to make advantages, and then every parameter, infinite or NaN
+                raise ValueError(
+                    f"The reward function {name!r} returned an infinite reward. Return a finite one, or None for a "
+                    "completion that cannot be judged."
+                )
 
         base = rewards_per_func[:, self._base_column]
         graded = base[~((base == 0) | (base == 1) | base.isnan())]
@@ -148,7 +163,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         rewards_per_func[:, -1] = shaped.delta
 
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        truncated = gather(torch.tensor([ids[-1] not in eos_and_pad for ids in completion_ids_list], device=device))
+        ended = [not eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list]
+        truncated = gather(~torch.tensor(ended, device=device))
         thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}
         metrics = published_metrics(base, lengths, shaped, **thresholds)
         metrics |= regime_metrics(base, lengths, truncated, shaped, **thresholds)

@@ -4,8 +4,8 @@ accelerate launch --config_file recipes/accelerate/zero3.yaml recipes/train.py -
 python recipes/train.py --config recipes/qwen3-8b/coda.yaml --dry_run
 
 `--overlay FILE...` puts short YAML files over the recipe, the last one winning; the command line wins over all.
-`--dry_run` prints what the run will do, checks it, and stops. A run that was stopped goes on from its last checkpoint
-when the same command is given again.
+`--dry_run` prints what the run will do, checks it, and stops. A run that was stopped goes on from its last whole
+checkpoint when the same command is given again.
 """
 
 import argparse
@@ -13,14 +13,16 @@ import importlib
 import json
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 import yaml
+from accelerate.utils import broadcast_object_list
 from transformers import AutoTokenizer
-from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
@@ -33,6 +35,7 @@ from coda_trl.data import (
 )
 from coda_trl.dry_run import DryRunArguments, dry_run
 from coda_trl.ladder import ladder_reward
+from coda_trl.resuming import find_last_whole_checkpoint
 from coda_trl.rewards import REWARD_FUNCTIONS
 
 logger = logging.getLogger("coda_trl.train")
@@ -168,23 +171,34 @@ def main(argv: Sequence[str]) -> int:
         peft_config=get_peft_config(model_args),
     )
     checkpoint = args.resume_from_checkpoint
-    if checkpoint is None and os.path.isdir(args.output_dir):
-        checkpoint = get_last_checkpoint(args.output_dir)
+    if checkpoint is None:  # one process looks, so that all go on from the same
+        found = find_last_whole_checkpoint(args.output_dir) if trainer.accelerator.is_main_process else None
+        (checkpoint,) = broadcast_object_list([found])
         if checkpoint is not None:
             logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
+    if args.device.type == "cpu":  # accelerate calls it cpu:0 among several processes, which torch.load does not know
+        torch.serialization.register_package(
+            0, lambda storage: None, lambda storage, device: storage if device.startswith("cpu:") else None
+        )
+    again = f"The same command goes on from the last whole checkpoint in {args.output_dir}"
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.save_model(args.output_dir)
+        trainer.save_state()
     except KeyboardInterrupt:
-        logger.warning("Stopped. The same command goes on from the last checkpoint in %s.", args.output_dir)
+        logger.warning("Stopped. %s.", again)
         return 130
-    trainer.save_model(args.output_dir)
-    trainer.save_state()
+    except Exception:
+        free = shutil.disk_usage(args.output_dir).free / 1e9
+        logger.error("Stopped by the error below. %s, on a disk with %.1f GB free.", again, free)
+        raise
     logger.info(
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: python recipes/report.py %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
     if args.push_to_hub:
         trainer.push_to_hub()
+    trainer.accelerator.end_training()
     return 0
 
 

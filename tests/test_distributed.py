@@ -1,33 +1,15 @@
 """Groups that straddle processes: two and three processes (gloo, CPU) shape rewards as one process does."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 from distributed_run import GROUP_SIZE, ROLLOUTS, STEPS, main
+from training import launch, metrics, table
 
 from coda_trl import shape_rewards
-
-
-def launch(model: str, folder: Path, processes: int) -> None:
-    # Not `accelerate launch --cpu --num_processes 2`: without MPI that starts a single process and says nothing.
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
-    command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]  # on whatever port is free
-    script = Path(__file__).with_name("distributed_run.py")
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "ACCELERATE_USE_CPU": "true",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    done = subprocess.run(
-        [*command, str(script), model, str(folder)], env=environment, capture_output=True, text=True, timeout=400
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +22,12 @@ def one_process(tiny_model, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module", params=[2, 3], ids=lambda processes: f"{processes}-processes")
 def several(request, tiny_model, tmp_path_factory) -> tuple[Path, int]:
     folder = tmp_path_factory.mktemp("several-processes")
-    launch(tiny_model, folder, request.param)
+    launch(Path(__file__).with_name("distributed_run.py"), tiny_model, str(folder), processes=request.param)
     return folder, request.param
 
 
-def table(folder: Path) -> pd.DataFrame:
-    return pd.concat(map(pd.read_parquet, sorted((folder / "completions").glob("*.parquet"))), ignore_index=True)
-
-
 def history(folder: Path) -> list[dict]:
-    steps = [step for step in json.loads((folder / "state.json").read_text())["log_history"] if "reward" in step]
-    return [{key: value for key, value in step.items() if key != "step_time"} for step in steps]
+    return metrics(json.loads((folder / "state.json").read_text())["log_history"])
 
 
 @pytest.mark.parametrize("method", ["coda", "l1_max"])

@@ -7,40 +7,19 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset, IterableDataset
+from training import PROMPTS, SETTINGS, odd, right
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
 from trl.rewards import accuracy_reward, think_format_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
-PROMPTS = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(8)]})
 CHAT = Dataset.from_list(
     [{"prompt": [{"role": "user", "content": f"{n} + 3 ="}], "solution": rf"\boxed{{{n + 3}}}"} for n in range(8)]
 )
-SETTINGS = {
-    "per_device_train_batch_size": 8,
-    "per_device_eval_batch_size": 8,
-    "num_generations": 4,
-    "max_completion_length": 8,
-    "max_steps": 2,
-    "logging_steps": 1,
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-    "bf16": False,
-    "use_cpu": True,
-}
-
-
-def right(completions, **kwargs):
-    return [1.0] * len(completions)
-
-
-def odd(completion_ids, **kwargs):
-    return [float(ids[0] % 2) for ids in completion_ids]
 
 
 def args(folder, **settings) -> CodaGRPOConfig:
-    return CodaGRPOConfig(str(folder), **(SETTINGS | settings))
+    return CodaGRPOConfig(str(folder), **(SETTINGS | {"max_steps": 2} | settings))
 
 
 def assert_shaped(trainer) -> None:

@@ -2,9 +2,6 @@
 
 import inspect
 import math
-import os
-import subprocess
-import sys
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, TWO_PROCESSES, train
+from training import launch
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer
@@ -129,22 +127,7 @@ def test_gradients_are_trl_s(tiny_model, tmp_path, case):
 
 
 def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", "--nproc_per_node=2"]
-    command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
-    script = Path(__file__).with_name("microbatch_run.py")
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "ACCELERATE_USE_CPU": "true",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    done = subprocess.run(
-        [*command, str(script), tiny_model, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
+    launch(Path(__file__).with_name("microbatch_run.py"), tiny_model, str(tmp_path), processes=2)
     for case in TWO_PROCESSES:
         assert_same(
             *(torch.load(tmp_path / f"{case}-{cls.__name__}.pt") for cls in (LengthGroupedGRPOTrainer, GRPOTrainer))

@@ -5,71 +5,15 @@ import json
 import pytest
 import torch
 from datasets import Dataset
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-from trl.chat_template_utils import qwen3_chat_template
-
-from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from training import make as make_trainer
+from training import right
 
 QUESTIONS = Dataset.from_dict({"prompt": [[{"role": "user", "content": "3 * 4?"}]] * 2})
 
 
-@pytest.fixture(scope="module")
-def tool_model(tmp_path_factory) -> str:
-    """Folder of a tiny model whose byte-level tokenizer has Qwen3's chat template, so TRL can parse tool calls."""
-    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: index for index, token in enumerate(specials + alphabet)}
-    backend = Tokenizer(models.BPE(vocabulary, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
-        chat_template=qwen3_chat_template,
-    )
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
-    tokenizer.add_tokens(specials[3:])
-    model = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(vocabulary),
-            hidden_size=16,
-            intermediate_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=8,
-            max_position_embeddings=4096,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-    folder = tmp_path_factory.mktemp("tool-qwen3")
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
-def right(completions, **kwargs):
-    return [1.0] * len(completions)
-
-
-def make(model, folder, reward_funcs, train_dataset=QUESTIONS, **others):
-    args = CodaGRPOConfig(
-        str(folder),
-        per_device_train_batch_size=4,
-        num_generations=4,
-        max_completion_length=400,
-        max_steps=1,
-        log_completions=True,
-        logging_steps=1,
-        report_to="none",
-        bf16=False,
-        use_cpu=True,
-        disable_tqdm=True,
-    )
-    return CodaGRPOTrainer(model, reward_funcs, args, train_dataset, **others)
+def make(model, folder, reward_funcs, **others):
+    sizes = {"per_device_train_batch_size": 4, "max_completion_length": 400}
+    return make_trainer(model, folder, reward_funcs, QUESTIONS, log_completions=True, **sizes, **others)
 
 
 def script(trainer, *turns: list[str]):

@@ -2,67 +2,16 @@
 
 import asyncio
 import inspect
-from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
-from datasets import Dataset, IterableDataset
+from datasets import IterableDataset
 from peft import LoraConfig
+from training import PROMPTS, SETTINGS, brevity, logs, make, metrics, odd, right, table, train
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, shape_rewards
-
-PROMPTS = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(8)], "n_gold": list(range(2, 10))})
-SETTINGS = {
-    "per_device_train_batch_size": 8,
-    "per_device_eval_batch_size": 8,
-    "num_generations": 4,
-    "max_completion_length": 12,
-    "max_steps": 1,
-    "learning_rate": 1e-2,
-    "logging_steps": 1,
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-    "bf16": False,
-    "use_cpu": True,
-}
-
-
-def right(completions, **kwargs):
-    return [1.0] * len(completions)
-
-
-def odd(completion_ids, **kwargs):
-    """Right about half the time, whatever the length."""
-    return [float(ids[0] % 2) for ids in completion_ids]
-
-
-def brevity(completion_ids, **kwargs):
-    return [1 / len(ids) for ids in completion_ids]
-
-
-def make(model, folder, reward_funcs, train_dataset=PROMPTS, trainer=CodaGRPOTrainer, **settings):
-    config = CodaGRPOConfig if trainer is CodaGRPOTrainer else GRPOConfig
-    others = {name: settings.pop(name) for name in ("peft_config", "eval_dataset", "rollout_func") if name in settings}
-    args = config(str(folder), **(SETTINGS | settings))
-    return trainer(model, reward_funcs, args, train_dataset=train_dataset, **others)
-
-
-def train(*args, **settings):
-    trainer = make(*args, **settings)
-    trainer.train()
-    return trainer
-
-
-def logs(trainer, key: str) -> list:
-    return [entry[key] for entry in trainer.state.log_history if key in entry]
-
-
-def table(trainer) -> pd.DataFrame:
-    return pd.concat(map(pd.read_parquet, sorted(Path(trainer.args.output_dir, "completions").glob("*.parquet"))))
+from coda_trl import CodaGRPOTrainer, shape_rewards
 
 
 def changed(trainer, model: str, names: str = "") -> set[bool]:
@@ -86,7 +35,8 @@ def test_completions_table_holds_what_shape_rewards_says(tiny_model, tmp_path, m
         return [float(ids[0] % 4 > 0) for ids in completion_ids]
 
     extra = {"length_shaping": method, "log_completions": True, "max_steps": 3, "asrr_window": 5}
-    found = table(train(tiny_model, tmp_path, mostly, **extra))
+    train(tiny_model, tmp_path, mostly, **extra)
+    found = table(tmp_path)
     budgets = {row["prompt"]: row["n_gold"] for row in PROMPTS}
     lengths = torch.tensor(found["coda/length"].to_numpy())
     assert len(found) == 3 * 8 and 1 <= lengths.min() < lengths.max() == 12
@@ -118,7 +68,8 @@ def test_plain_grpo_is_trl_s_to_the_last_bit(tiny_model, tmp_path):
     for (name, parameter), other in zip(ours.model.named_parameters(), theirs.model.parameters(), strict=True):
         assert torch.equal(parameter, other), name
     assert logs(ours, "rewards/length_shaping/mean") == [0, 0, 0]  # a number, as trackers complain about anything else
-    assert not any(key.startswith("coda/") for key in ours.state.log_history[0])  # no success rate, no metrics
+    # No success rate, no metrics of it.
+    assert {key for key in ours.state.log_history[0] if key.startswith("coda/")} == {"coda/reward_seconds"}
 
 
 def test_lora(tiny_model, tmp_path):
@@ -132,7 +83,7 @@ def test_lora(tiny_model, tmp_path):
 def test_truncated_completions_count_at_their_length_and_can_be_masked(tiny_model, tmp_path):
     options = {"max_completion_length": 3, "log_completions": True, "mask_truncated_completions": True}
     trainer = train(tiny_model, tmp_path, right, **options)
-    found = table(trainer)
+    found = table(tmp_path)
     assert found["coda/length"].max() == 3
     assert logs(trainer, "coda/easy/clipped_ratio") == logs(trainer, "completions/clipped_ratio") != [0]
     assert logs(trainer, "coda/mean_response_length") == pytest.approx([found["coda/length"].mean()])
@@ -178,7 +129,7 @@ def test_completions_that_nobody_can_score_have_no_advantage(tiny_model, tmp_pat
         return [None if ids[0] % 2 else 1.0 for ids in completion_ids]
 
     trainer = train(tiny_model, tmp_path, right_or_none, log_completions=True)
-    found = table(trainer)
+    found = table(tmp_path)
     unscorable = found["right_or_none"].isna()
     assert 0 < unscorable.mean() < 1
     assert (found["length_shaping"].isna() == unscorable).all()
@@ -212,15 +163,9 @@ def test_resuming_gives_the_metrics_of_an_uninterrupted_run(tiny_model, tmp_path
     resumed = make(tiny_model, tmp_path, odd, **settings)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
 
-    def metrics(trainer):
-        return [
-            {key: value for key, value in entry.items() if key != "step_time"}
-            for entry in trainer.state.log_history
-            if "reward" in entry
-        ]
-
-    assert [entry["step"] for entry in metrics(resumed)] == [1, 2, 3, 4]
-    assert metrics(resumed) == metrics(whole)
+    found, expected = (metrics(trainer.state.log_history) for trainer in (resumed, whole))
+    assert [entry["step"] for entry in found] == [1, 2, 3, 4]
+    assert found == expected
 
 
 def test_means_over_several_batches_leave_out_those_without_a_member(tiny_model, tmp_path):
@@ -232,7 +177,7 @@ def test_means_over_several_batches_leave_out_those_without_a_member(tiny_model,
     options = {"per_device_eval_batch_size": 4, "log_completions": True, "generation_batch_size": 16}
     trainer = make(tiny_model, tmp_path, scripted, eval_dataset=PROMPTS.select(range(3)), **options)
     trainer.evaluate()
-    found = table(trainer)
+    found = table(tmp_path)
     mixed = found[4:8]
     for kind, value in {"wrong": 0, "correct": 1}.items():
         lengths = mixed["coda/length"][mixed["scripted"] == value]

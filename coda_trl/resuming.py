@@ -1,0 +1,87 @@
+"""Which checkpoint a run goes on from: the last one that is whole."""
+
+import json
+import logging
+import re
+import zipfile
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+logger = logging.getLogger(__name__)
+
+
+def find_last_whole_checkpoint(output_dir: str) -> str | None:
+    """
+    Finds the last checkpoint of a run, leaving out those that were interrupted or damaged, with a warning for each.
+
+    Args:
+        output_dir (`str`):
+            Output folder of the run. Need not exist.
+
+    Returns:
+        `str`, *optional*: Folder of the checkpoint, `None` if there is none.
+    """
+    steps = {
+        int(match[1]): path
+        for path in Path(output_dir).glob(f"{PREFIX_CHECKPOINT_DIR}-*")
+        if (match := re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name)) and path.is_dir()
+    }
+    for _, checkpoint in sorted(steps.items(), reverse=True):
+        damage = find_damage(checkpoint)
+        if damage is None:
+            return str(checkpoint)
+        logger.warning("%s is left out: %s.", checkpoint, damage)
+    return None
+
+
+def find_damage(checkpoint: Path) -> str | None:
+    """
+    What is wrong with a checkpoint of [`~transformers.Trainer`], from a few kilobytes of each file.
+
+    `trainer_state.json` is written last, so without it the writing was interrupted. Files cut short (a full disk, a
+    node that lost power, a copy that broke off) no longer fit the table of contents that safetensors have in front,
+    and those of `torch.save` at their end. Files of other kinds, as of sharded optimizers, are taken as they are.
+    Changed bytes inside tensors are not found.
+
+    Args:
+        checkpoint (`Path`):
+            Folder of the checkpoint, in any layout: one file, shards, an adapter, DeepSpeed, FSDP.
+
+    Returns:
+        `str`, *optional*: What is wrong, `None` if nothing was found.
+    """
+    if not (checkpoint / TRAINER_STATE_NAME).is_file():
+        return f"{TRAINER_STATE_NAME}, which is written last, is missing"
+    for path in sorted(checkpoint.rglob("*")):
+        try:
+            if path.suffix == ".json":
+                _check_json(path)
+            elif path.suffix == ".safetensors":
+                with safe_open(path, "pt"):
+                    pass
+            elif path.suffix in (".pt", ".pth", ".bin"):
+                _check_torch(path)
+        except (OSError, ValueError, SafetensorError) as error:
+            return f"{path.relative_to(checkpoint)} cannot be read ({error})"
+    return None
+
+
+def _check_json(path: Path) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if path.name.endswith(".index.json"):  # of a model in shards
+        missing = sorted({shard for shard in content["weight_map"].values() if not (path.parent / shard).is_file()})
+        if missing:
+            raise ValueError(f"{', '.join(missing)} missing")
+
+
+def _check_torch(path: Path) -> None:
+    with path.open("rb") as file:
+        start = file.read(2)
+        if not start:
+            raise ValueError("empty")
+        # A zip archive has its table of contents at its end. The older format of torch has none.
+        if start == b"PK" and not zipfile.is_zipfile(file):
+            raise ValueError("cut short")
