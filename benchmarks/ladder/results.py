@@ -61,7 +61,7 @@ class Measured:
         return self._mean_of_rungs(rungs, "tokens")
 
     def share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
-        """Percent of the answers with a marker: `"reflective"`, `"rechecks"`, `"verbose"` or `"truncated"`."""
+        """Percent of the answers with a marker: `"reflective"`, `"rechecks"` or `"verbose"`."""
         return 100 * self._mean_of_rungs(rungs, marker)
 
     def correct_share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:

@@ -5,6 +5,7 @@ evaluation problems (rungs in turn), so that a file stays readable and a differe
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +52,6 @@ def rechecks(completion: str) -> bool:
 _COUNTS = {
     "correct": lambda sample: sample["correct"],
     "tokens": lambda sample: sample["tokens"],
-    "correct_tokens": lambda sample: sample["tokens"] * sample["correct"],
-    "truncated": lambda sample: sample["finish_reason"] == "length",
     "rechecks": lambda sample: rechecks(sample["completion"]),
     "rechecks_correct": lambda sample: rechecks(sample["completion"]) and sample["correct"],
     "verbose": lambda sample: style_of(sample["completion"]) == "verbose",
@@ -71,8 +70,8 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     Returns:
         `dict[str, Any]`: `samples_per_problem`; `problems`, with a string of counts over the samples of every problem
-        for `rung` and the names in `_COUNTS`; and `rungs`, with the accuracy, tokens and shares of styles of every
-        rung, for the reader.
+        for `rung` and the names in `_COUNTS`; and `rungs`, with the accuracy, tokens, share of truncated answers
+        and shares of styles of every rung, for the reader.
     """
     by_problem: dict[int, list[Mapping[str, Any]]] = {}
     for sample in samples:
@@ -86,6 +85,7 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         rungs[str(rung)] = {
             "accuracy": round(np.mean([sample["correct"] for sample in chosen]), 4),
             "tokens": round(np.mean([sample["tokens"] for sample in chosen]), 3),
+            "truncated": round(np.mean([sample["finish_reason"] == "length" for sample in chosen]), 4),
             "styles": {style: round(styles.count(style) / len(styles), 4) for style in sorted(set(styles))},
         }
     columns = {"rung": [group[0]["rung"] for group in groups]} | {
@@ -196,5 +196,7 @@ def write_summary(path: Path, content: Mapping[str, Any]) -> None:
     """Writes a summary in one step, so that a run that was ended leaves a whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda match: " ".join(match[0].split()), text)  # lists of numbers on one line
+    partial.write_text(text + "\n")
     partial.replace(path)
