@@ -1,0 +1,262 @@
+"""The GPU smoke test itself: it must see what is wrong, survive what hangs, and leave no process behind."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+import torch
+from transformers import GenerationConfig, Qwen3Config
+
+from coda_trl import shape_rewards
+
+REPOSITORY = Path(__file__).parents[1]
+sys.path.insert(0, str(REPOSITORY / "benchmarks" / "gpu"))
+
+import model as smoke_model  # noqa: E402
+import records  # noqa: E402
+import smoke  # noqa: E402
+from cases import CASES, serve_command  # noqa: E402
+from processes import Command  # noqa: E402
+from records import CheckError, check_learning, check_shaping, read_rollouts  # noqa: E402
+from training import RECIPES, Case, Model, Place, wait  # noqa: E402
+
+GROUP_SIZE, STEPS = 4, 2
+
+
+def run_script(script: str):
+    """The function of a case that runs a line of Python in place of a training."""
+
+    def run(case: Case, place: Place) -> dict:
+        place.folder.mkdir(parents=True)
+        wait(Command([sys.executable, "-c", script], place.folder / "train.log", {}), place)
+        return {}
+
+    return run
+
+
+def run_cases(cases: dict[str, Case], folder: Path, cards: int = 0, timeout: float = 60, limit: float = 60) -> dict:
+    place = Place(folder, tuple(range(cards)), Model(), deadline=0)
+    reported = []
+    results = smoke.run_cases(
+        cases, smoke.Cards(cards, 2), place, timeout, limit, lambda name, results: reported.append(name)
+    )
+    assert sorted(reported) == sorted(cases)
+    return results
+
+
+def test_failing_and_hanging_cases_do_not_stop_the_others(tmp_path):
+    # The hanging one has a child in a session of its own, as the workers of torchrun are.
+    child = f"import subprocess, time; subprocess.Popen(['{sys.executable}', '-c', 'import time; time.sleep(600)'], "
+    results = run_cases(
+        {
+            "fails": Case("", run_script("print('loading'); raise ValueError('no such flag')")),
+            "hangs": Case("", run_script(child + "start_new_session=True); time.sleep(600)")),
+            "misses": Case("", run_script(""), needs=("no_such_package",)),
+            "needs a GPU": Case("", run_script(""), on_cpu=False),
+            "breaks": Case("", lambda case, place: 1 / 0),
+            "passes": Case("", run_script("print('fine')")),
+        },
+        tmp_path,
+        timeout=3,
+    )
+    assert {name: result.status for name, result in results.items()} == {
+        "fails": "failed",
+        "hangs": "failed",
+        "misses": "skipped",
+        "needs a GPU": "skipped",
+        "breaks": "failed",
+        "passes": "passed",
+    }
+    assert results["fails"].why == "exit code 1: ValueError: no such flag"
+    assert "loading" in results["fails"].log["train.log"]
+    assert "time limit" in results["hangs"].why and 3 <= results["hangs"].seconds < 15
+    assert "no_such_package" in results["misses"].why
+    assert "ZeroDivisionError" in results["breaks"].why
+
+
+def test_a_case_that_cannot_begin_in_time_fails(tmp_path):
+    results = run_cases(
+        {"hangs": Case("", run_script("import time; time.sleep(600)")), "late": Case("", run_script(""))},
+        tmp_path,
+        limit=1,
+    )
+    assert "time limit" in results["hangs"].why
+    assert results["late"].status == "failed" and "not begun" in results["late"].why
+
+
+def test_a_command_is_stopped_with_its_orphans(tmp_path):
+    # The child ignores SIGTERM, has its own session, and its parent is gone.
+    child = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(99)"
+    )
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)"
+    command = Command([sys.executable, "-c", parent], tmp_path / "log", {})
+    assert command.wait(time.monotonic() + 30) == 0
+    while "up" not in command.log.read_text():
+        time.sleep(0.05)
+    assert len(command.left_behind(grace=0.1)) == 1
+    (orphan,) = command.processes()
+    command.stop()
+    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
+    assert command.left_behind(grace=0.1) == []
+
+
+def test_cards_are_shared_but_not_with_vllm():
+    cards = smoke.Cards(2, room=2)
+    one, two, vllm = Case("", run_script("")), Case("", run_script(""), cards=2), CASES["vllm"]
+    assert cards.take(one) == (0,)
+    assert cards.take(vllm) == (1,)  # the empty one
+    assert cards.take(vllm) is None and cards.take(two) is None
+    cards.give_back(vllm, (1,))
+    assert cards.take(two) == (0, 1)
+    assert cards.take(vllm) is None
+
+
+def test_cases_that_run_side_by_side_are_marked(tmp_path):
+    pause = run_script("import time; time.sleep(1)")
+    both = run_cases({"left": Case("", pause), "right": Case("", pause)}, tmp_path / "both", cards=2)
+    assert not both["left"].alone and not both["right"].alone
+    queue = {"first": Case("", pause, exclusive=True), "second": Case("", pause, exclusive=True)}
+    assert all(result.alone for result in run_cases(queue, tmp_path / "queue", cards=1).values())
+    three = run_cases({"wide": Case("", pause, cards=3)}, tmp_path / "wide", cards=2)
+    assert three["wide"].why == "needs 3 GPUs, found 2"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """What two processes leave behind after two steps of two groups of four, the first group easy."""
+    (tmp_path / "completions").mkdir()
+    history = []
+    for step in range(1, STEPS + 1):
+        rewards = torch.tensor([1.0, 1, 1, 1, 0, 1, 0, 0])
+        lengths = torch.tensor([3, 5, 9, 4, 7, 2, 2, step])
+        shaped = shape_rewards(rewards, lengths, GROUP_SIZE)
+        advantages = shaped.rewards.view(2, -1) - shaped.rewards.view(2, -1).mean(dim=1, keepdim=True)
+        columns = {"ladder_reward": rewards, "coda/length": lengths, "length_shaping": shaped.delta}
+        table = pd.DataFrame(columns | {"advantage": advantages.flatten()})
+        table.to_parquet(tmp_path / "completions" / f"completions_{step:05d}.parquet")
+        history.append({"reward": shaped.rewards.mean().item(), "loss": -0.1, "grad_norm": 0.5})
+        for rank, rows in enumerate((slice(0, 4), slice(4, 8))):
+            seen = {"step": step, "problems": [step] * 4, "rewards": rewards[rows].tolist()}
+            with (tmp_path / f"rollouts-{rank}.jsonl").open("a") as file:
+                file.write(json.dumps(seen | {"lengths": lengths[rows].tolist()}) + "\n")
+    (tmp_path / "state.json").write_text(json.dumps({"log_history": [*history, {"train_loss": 0.0}]}))
+    return tmp_path
+
+
+def test_right_rewards_pass(folder):
+    found = check_shaping(folder, 2, GROUP_SIZE, STEPS)
+    assert found["largest_difference"] < 1e-6
+    assert found["shaped_share"] == 0.5  # the easy group of each step
+
+
+@pytest.mark.parametrize(
+    "column, name",
+    {
+        "ladder_reward": "base reward",
+        "coda/length": "length",
+        "length_shaping": "shaping term",
+        "advantage": "advantage",
+    }.items(),
+)
+def test_a_wrong_value_in_the_table_is_found(folder, column, name):
+    path = folder / "completions" / "completions_00002.parquet"
+    table = pd.read_parquet(path).astype(float)
+    table.loc[1, column] += 1e-3
+    table.to_parquet(path)
+    with pytest.raises(CheckError, match=f"step 2: {name} differs by 0.001"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS)
+
+
+def test_groups_shaped_by_every_process_alone_are_found(folder):
+    # What a trainer would log that did not gather: groups of two, as each of two processes held half of every group.
+    path = folder / "completions" / "completions_00001.parquet"
+    table = pd.read_parquet(path)
+    halves = shape_rewards(torch.tensor(table["ladder_reward"]), torch.tensor(table["coda/length"]), 2)
+    table["length_shaping"] = halves.delta
+    table.to_parquet(path)
+    with pytest.raises(CheckError, match="shaping term differs"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS)
+
+
+def test_a_wrong_mean_missing_steps_and_idle_shaping_are_found(folder, monkeypatch):
+    with pytest.raises(CheckError, match="2 steps logged"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS + 1)
+    with monkeypatch.context() as patch:
+        shifted = [entry | {"reward": entry["reward"] + 0.01} for entry in records.read_history(folder)]
+        patch.setattr(records, "read_history", lambda folder: shifted)
+        with pytest.raises(CheckError, match="mean reward differs by 0.01"):
+            check_shaping(folder, 2, GROUP_SIZE, STEPS)
+
+    for path in folder.glob("rollouts-*.jsonl"):  # nobody is ever right: nothing to shape
+        rows = [json.loads(line) | {"rewards": [0.0] * 4} for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for path in (folder / "completions").iterdir():
+        pd.read_parquet(path).assign(ladder_reward=0.0, length_shaping=0.0, advantage=0.0).to_parquet(path)
+    zeros = [entry | {"reward": 0.0} for entry in records.read_history(folder)]
+    monkeypatch.setattr(records, "read_history", lambda folder: zeros)
+    with pytest.raises(CheckError, match="no reward was shaped"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS)
+
+
+def test_of_a_repeated_step_the_later_rollouts_count(folder):
+    with (folder / "rollouts-0.jsonl").open("a") as file:
+        file.write(json.dumps({"step": 2, "problems": [7] * 4, "rewards": [1.0] * 4, "lengths": [1] * 4}) + "\n")
+        file.write(json.dumps({"step": 3, "problems": [8] * 4, "rewards": [1.0] * 4, "lengths": [1] * 4}) + "\n")
+    rollouts = read_rollouts(folder, 2)
+    assert list(rollouts) == [1, 2]  # of step 3 the other process has none
+    assert rollouts[2]["problems"] == [7] * 4 + [2] * 4
+
+
+@pytest.mark.parametrize(
+    "logged, message",
+    [
+        ({"loss": float("nan")}, "loss is"),
+        ({"grad_norm": float("inf")}, "grad_norm is"),
+        ({"grad_norm": 0.0}, "all gradients are 0"),
+        ({"sampling/sampling_logp_difference/mean": 0.3}, "differ from the trainer's"),
+    ],
+)
+def test_a_run_that_learns_nothing_or_from_stale_weights_is_found(folder, logged, message):
+    good = {"sampling/sampling_logp_difference/mean": 0.01}
+    history = [entry | good for entry in records.read_history(folder)]
+    (folder / "state.json").write_text(json.dumps({"log_history": history}))
+    assert check_learning(folder, bound=0.05)["loss"] == [-0.1, -0.1]
+    (folder / "state.json").write_text(json.dumps({"log_history": [entry | logged for entry in history]}))
+    with pytest.raises(CheckError, match=message):
+        check_learning(folder, bound=0.05)
+
+
+def test_cases_use_the_launch_files_and_the_server_flags_that_are_shipped():
+    assert all((RECIPES / case.launch).is_file() for case in CASES.values())
+    command = serve_command(Model(), port=8000)
+    flags = command[command.index("--weight-transfer-config") : command.index("--max-model-len")]
+    for script in ("one_node_server.slurm", "multi_node.slurm"):
+        text = (REPOSITORY / "recipes" / "slurm" / script).read_text().replace("'", "")
+        assert " ".join(flags) in text
+
+
+def test_random_model_ends_texts_at_about_a_quarter(tmp_path, monkeypatch):
+    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    (tmp_path / "shape.json").write_text(json.dumps(shape | {"head_dim": 8, "vocab_size": 512}))
+    monkeypatch.setattr(smoke_model, "SHAPE", tmp_path / "shape.json")
+    smoke_model.save_random_model(tmp_path / "model", longest=64)
+    ends = GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id
+    assert len(ends) == 4 * 512 // 64 and 0 not in ends
+    assert Qwen3Config.from_pretrained(tmp_path / "model").vocab_size == 512
+
+
+@pytest.mark.timeout(300)
+def test_one_case_for_real(tmp_path, capsys):
+    assert smoke.main(["--cpu", "--cases", "one-gpu,vllm-sleep", "--out", str(tmp_path), "--limit", "280"]) == 0
+    results = json.loads((tmp_path / "smoke-ladder-cpu.json").read_text())
+    assert "torch" in results["about"]["versions"]
+    assert results["cases"]["vllm-sleep"]["status"] == "skipped"
+    facts = results["cases"]["one-gpu"]["facts"]
+    assert facts["steps"] == 5 and facts["tokens_per_second"] > 0 and facts["parameters"] > 500_000
+    assert len(facts["metrics"]["coda/success_rate"]) == 5
+    assert "PASSED" in capsys.readouterr().out
