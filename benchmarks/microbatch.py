@@ -15,7 +15,8 @@ Distributions, for a longest completion of L tokens: `equal` (all L), `lognormal
 The padding-free limit is what the rollouts would take if each were computed as fast as full batches of its own length:
 time per token of the `equal` steps with grouping, interpolated between the maxima that were run.
 
-Rounds go on until all are done or the time is up; the results are written after every round.
+Rounds go on until all are done or the time is up; the results are written after every pair of steps. A side that runs
+out of memory is reported as such and not asked again at that maximum.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import json
 import platform
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import accelerate
@@ -43,6 +45,7 @@ GENERATIONS = 8
 MICRO_BATCHES = 8  # per optimizer step
 ROLLOUTS = {2048: 64, 8192: 16, 16384: 16}  # per optimizer step, by the longest completion
 TINY_ROLLOUTS = {64: 32, 256: 16, 512: 16}
+TIME_SHARES = (0.12, 0.25, 0.63)  # of the time, by the longest completion: what equal numbers of rounds take
 DISTRIBUTIONS = ("equal", "lognormal", "bimodal")
 SIDES = ("trl", "grouped")
 
@@ -92,21 +95,23 @@ def reward(completion_ids, **kwargs):
 
 
 class Stopwatch(TrainerCallback):
-    """Switches sides, hands out rollouts, and measures every optimizer step."""
+    """
+    Switches sides, hands out rollouts, and measures every optimizer step.
 
-    def __init__(self, longest: int, rollouts: int, rounds: int, deadline: float, progress: tqdm):
-        self.longest, self.rollouts, self.deadline, self.progress = longest, rollouts, deadline, progress
-        self.plan = [
-            (number, distribution, side)
-            for number in range(rounds)
-            for distribution in DISTRIBUTIONS
-            for side in (SIDES if number % 2 == 0 else SIDES[::-1])
-        ]
-        self.steps = []
+    `plan` lists the steps to come as (round, distribution, side), the sides of a pair next to each other. Of pairs,
+    none is begun that would not be done by `deadline`.
+    """
+
+    def __init__(
+        self, longest: int, rollouts: int, plan: list[tuple[int, str, str]], deadline: float, report: Callable
+    ):
+        self.longest, self.rollouts, self.deadline, self.report = longest, rollouts, deadline, report
+        self.plan = plan
+        self.slowest = 0.0
         self.cuda = torch.cuda.is_available()
 
     def rollout(self, prompts, trainer):
-        number, distribution, side = self.plan[len(self.steps)]
+        number, distribution, side = self.plan[0]
         trainer.args.length_grouping = side == "grouped"
         lengths = draw_lengths(distribution, self.longest, self.rollouts, seed=number)
         rng = np.random.default_rng(number)
@@ -131,8 +136,9 @@ class Stopwatch(TrainerCallback):
         if self.cuda:
             torch.cuda.synchronize()
         seconds = time.perf_counter() - self.started
-        number, distribution, side = self.plan[len(self.steps)]
-        self.steps.append(
+        number, distribution, side = self.plan.pop(0)
+        self.slowest = max(self.slowest, seconds)
+        self.report(
             {
                 "longest": self.longest,
                 "distribution": distribution,
@@ -143,120 +149,153 @@ class Stopwatch(TrainerCallback):
                 "padded_tokens": self.padded_tokens,
                 "forward_passes": self.passes,
                 "peak_memory": torch.cuda.max_memory_allocated() if self.cuda else None,
+                "peak_reserved": torch.cuda.max_memory_reserved() if self.cuda else None,
                 "lengths": self.lengths,
             }
         )
-        self.progress.update()
-        ahead = len(self.steps)
-        if ahead % 2 == 0 and ahead < len(self.plan):  # both sides of a pair, or neither
-            slowest = max(step["seconds"] for step in self.steps)
-            if time.perf_counter() + 1.5 * slowest > self.deadline:
-                control.should_training_stop = True
+        between_pairs = not self.plan or self.plan[0][:2] != (number, distribution)
+        if between_pairs and time.perf_counter() + 1.5 * self.slowest > self.deadline:
+            self.plan.clear()
+        if not self.plan:
+            control.should_training_stop = True
 
 
-def run_maximum(longest: int, rollouts: int, args: argparse.Namespace, deadline: float) -> list[dict]:
-    """Steps of all distributions with the given longest completion, sides in turns."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    steps = len(DISTRIBUTIONS) * len(SIDES) * args.rounds
-    with tqdm(total=steps, desc=f"at most {longest} tokens", unit="step") as progress:
-        watch = Stopwatch(longest, rollouts, args.rounds, deadline, progress)
-        config = CodaGRPOConfig(
-            "runs/microbatch",
-            per_device_train_batch_size=rollouts // MICRO_BATCHES,
-            gradient_accumulation_steps=MICRO_BATCHES,
-            num_generations=GENERATIONS,
-            max_completion_length=longest,
-            max_steps=steps,
-            beta=args.beta,
-            learning_rate=1e-6,
-            bf16=device == "cuda",
-            use_cpu=device == "cpu",
-            logging_strategy="no",
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-        )
-        trainer = CodaGRPOTrainer(
-            make_model(args.tiny, device),
-            reward,
-            config,
-            Dataset.from_dict({"prompt": ["w3"] * 64}),
-            processing_class=make_tokenizer(),
-            rollout_func=watch.rollout,
-            callbacks=[watch],
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.model.register_forward_pre_hook(watch.count, with_kwargs=True)
-        trainer.train()
-    del trainer
-    gc.collect()  # the trainer and its model refer to each other
-    if device == "cuda":
-        torch.cuda.empty_cache()
-    return watch.steps
+def train(watch: Stopwatch, args: argparse.Namespace) -> None:
+    """Optimizer steps as the stopwatch plans them."""
+    device = "cuda" if watch.cuda else "cpu"
+    config = CodaGRPOConfig(
+        "runs/microbatch",
+        per_device_train_batch_size=watch.rollouts // MICRO_BATCHES,
+        gradient_accumulation_steps=MICRO_BATCHES,
+        num_generations=GENERATIONS,
+        max_completion_length=watch.longest,
+        max_steps=len(watch.plan),
+        beta=args.beta,
+        learning_rate=1e-6,
+        bf16=watch.cuda,
+        use_cpu=not watch.cuda,
+        logging_strategy="no",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = CodaGRPOTrainer(
+        make_model(args.tiny, device),
+        reward,
+        config,
+        Dataset.from_dict({"prompt": ["w3"] * 64}),
+        processing_class=make_tokenizer(),
+        rollout_func=watch.rollout,
+        callbacks=[watch],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.model.register_forward_pre_hook(watch.count, with_kwargs=True)
+    trainer.train()
+
+
+def run_maximum(
+    longest: int, rollouts: int, rounds: int, args: argparse.Namespace, deadline: float, report: Callable
+) -> None:
+    """Steps of all distributions with the given longest completion, sides in turns, each reported when it is done."""
+    plan = [
+        (number, distribution, side)
+        for number in range(rounds)
+        for distribution in DISTRIBUTIONS
+        for side in (SIDES if number % 2 == 0 else SIDES[::-1])
+    ]
+    with tqdm(total=len(plan), desc=f"at most {longest} tokens", unit="step") as progress:
+
+        def show_and_report(step: dict) -> None:
+            progress.set_postfix_str(f"{step['distribution']} {step['side']} {step['seconds']:.1f} s", refresh=False)
+            progress.update()
+            report(step)
+
+        watch = Stopwatch(longest, rollouts, plan, deadline, show_and_report)
+        while watch.plan:
+            try:
+                train(watch, args)
+            except torch.OutOfMemoryError:
+                number, distribution, side = watch.plan[0]
+                watch.plan = [entry for entry in watch.plan if entry[1:] != (distribution, side)]
+                report({"longest": longest, "distribution": distribution, "round": number, "side": side})
+                print(f"{side} ran out of memory: {distribution}, at most {longest} tokens")
+            gc.collect()  # the trainer and its model refer to each other
+            if watch.cuda:
+                torch.cuda.empty_cache()
 
 
 def summarise(steps: list[dict]) -> list[dict]:
-    """One row a maximum and distribution: medians over rounds, and ratios of the two sides of the same round."""
+    """
+    One row a maximum and distribution: medians over rounds, ratios of the two sides of the same round. A side that ran
+    out of memory has no numbers.
+    """
 
-    def chosen(**wanted):
-        return [step for step in steps if all(step[key] == value for key, value in wanted.items())]
+    def chosen(**wanted) -> dict[int, dict]:
+        return {
+            step["round"]: step
+            for step in steps
+            if "seconds" in step and all(step[key] == value for key, value in wanted.items())
+        }
 
-    maxima = sorted({step["longest"] for step in steps})
-    speeds = {  # seconds a token of full batches, by their width
-        longest + PROMPT_LENGTH: statistics.median(
-            step["seconds"] / step["tokens"] for step in chosen(longest=longest, distribution="equal", side="grouped")
-        )
-        for longest in maxima
-    }
+    def median(values) -> float | None:
+        return statistics.median(values) if (values := list(values)) else None
+
+    speeds = {}  # seconds a token of full batches, by their width
+    for longest in sorted({step["longest"] for step in steps}):
+        full = chosen(longest=longest, distribution="equal", side="grouped").values()
+        if full:
+            speeds[longest + PROMPT_LENGTH] = median(step["seconds"] / step["tokens"] for step in full)
+
+    def limit(step: dict) -> float:
+        """Seconds that a step's rollouts would take as parts of full batches of their own length."""
+        widths = np.array(step["lengths"]) + PROMPT_LENGTH
+        return float((widths * np.interp(widths, list(speeds), list(speeds.values()))).sum())
+
     rows = []
-    for longest in maxima:
-        for distribution in DISTRIBUTIONS:
-            trl_steps, grouped = (chosen(longest=longest, distribution=distribution, side=side) for side in SIDES)
-            if not grouped:  # no time was left
-                continue
-            limits = []
-            for step in grouped:
-                widths = np.array(step["lengths"]) + PROMPT_LENGTH
-                limits.append((widths * np.interp(widths, list(speeds), list(speeds.values()))).sum())
-            ratios = [before["seconds"] / after["seconds"] for before, after in zip(trl_steps, grouped, strict=True)]
-            rows.append(
-                {
-                    "longest": longest,
-                    "distribution": distribution,
-                    "rounds": len(grouped),
-                    "trl_seconds": statistics.median(step["seconds"] for step in trl_steps),
-                    "grouped_seconds": statistics.median(step["seconds"] for step in grouped),
-                    "speedup": statistics.median(ratios),
-                    "speedup_lowest": min(ratios),
-                    "speedup_highest": max(ratios),
-                    "trl_tokens_per_second": statistics.median(s["tokens"] / s["seconds"] for s in trl_steps),
-                    "grouped_tokens_per_second": statistics.median(s["tokens"] / s["seconds"] for s in grouped),
-                    "trl_padding": statistics.median(1 - s["tokens"] / s["padded_tokens"] for s in trl_steps),
-                    "grouped_padding": statistics.median(1 - s["tokens"] / s["padded_tokens"] for s in grouped),
-                    "share_of_limit": statistics.median(
-                        limit / step["seconds"] for limit, step in zip(limits, grouped, strict=True)
-                    ),
-                    "trl_peak_memory": max((s["peak_memory"] or 0) for s in trl_steps),
-                    "grouped_peak_memory": max((s["peak_memory"] or 0) for s in grouped),
-                }
-            )
+    for longest, distribution in dict.fromkeys((step["longest"], step["distribution"]) for step in steps):
+        sides = {side: chosen(longest=longest, distribution=distribution, side=side) for side in SIDES}
+        both = [
+            (sides["trl"][number], sides["grouped"][number]) for number in sides["trl"] if number in sides["grouped"]
+        ]
+        ratios = [before["seconds"] / after["seconds"] for before, after in both]
+        row = {
+            "longest": longest,
+            "distribution": distribution,
+            "rounds": len(both),
+            "speedup": median(ratios),
+            "speedup_lowest": min(ratios, default=None),
+            "speedup_highest": max(ratios, default=None),
+            "share_of_limit": median(limit(s) / s["seconds"] for s in sides["grouped"].values()) if speeds else None,
+        }
+        for side, of_side in sides.items():
+            done = of_side.values()
+            row |= {
+                f"{side}_seconds": median(step["seconds"] for step in done),
+                f"{side}_tokens_per_second": median(step["tokens"] / step["seconds"] for step in done),
+                f"{side}_padding": median(1 - step["tokens"] / step["padded_tokens"] for step in done),
+                f"{side}_peak_memory": max((step["peak_memory"] or 0 for step in done), default=None),
+            }
+        rows.append(row)
     return rows
 
 
 def print_table(rows: list[dict]) -> None:
+    def show(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
     print(
         f"{'longest':>7} {'lengths':<9} {'rounds':>6} {'TRL s':>7} {'ours s':>7} {'speed-up (range)':>18} "
         f"{'TRL tok/s':>9} {'ours':>7} {'padding':>11} {'of limit':>8} {'peak GiB':>11}"
     )
     for row in rows:
-        peaks = row["trl_peak_memory"], row["grouped_peak_memory"]
-        memory = " ".join(f"{peak / 2**30:.1f}" if peak else "-" for peak in peaks)  # only known of GPUs
+        peaks = " ".join(show((row[f"{side}_peak_memory"] or 0) / 2**30 or None, ".1f") for side in SIDES)  # of GPUs
+        extremes = f"({show(row['speedup_lowest'], '.2f')}-{show(row['speedup_highest'], '.2f')})"
         print(
-            f"{row['longest']:>7} {row['distribution']:<9} {row['rounds']:>6} {row['trl_seconds']:>7.2f} "
-            f"{row['grouped_seconds']:>7.2f} {row['speedup']:>6.2f} "
-            f"({row['speedup_lowest']:.2f}-{row['speedup_highest']:.2f}) "
-            f"{row['trl_tokens_per_second']:>9.0f} {row['grouped_tokens_per_second']:>7.0f} "
-            f"{row['trl_padding']:>5.0%} {row['grouped_padding']:>5.0%} {row['share_of_limit']:>8.0%} {memory:>11}"
+            f"{row['longest']:>7} {row['distribution']:<9} {row['rounds']:>6} {show(row['trl_seconds'], '.2f'):>7} "
+            f"{show(row['grouped_seconds'], '.2f'):>7} {show(row['speedup'], '.2f'):>6} {extremes:>11} "
+            f"{show(row['trl_tokens_per_second'], '.0f'):>9} {show(row['grouped_tokens_per_second'], '.0f'):>7} "
+            f"{show(row['trl_padding'], '.0%'):>5} {show(row['grouped_padding'], '.0%'):>5} "
+            f"{show(row['share_of_limit'], '.0%'):>8} {peaks:>11}"
         )
 
 
@@ -269,7 +308,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     args = parser.parse_args()
 
-    deadline = time.perf_counter() + args.seconds
+    begin = time.perf_counter()
     torch.manual_seed(0)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     path = args.out / f"microbatch-{'tiny-' if args.tiny else ''}{name.lower().replace(' ', '-')}.json"
@@ -289,13 +328,17 @@ def main() -> None:
     rollouts = TINY_ROLLOUTS if args.tiny else ROLLOUTS
 
     # Kernels are chosen and compiled in the first steps: once, before anything is measured.
-    run_maximum(min(rollouts), rollouts[min(rollouts)], argparse.Namespace(**vars(args) | {"rounds": 1}), deadline)
+    shortest = min(rollouts)
+    run_maximum(shortest, rollouts[shortest], 1, args, begin + TIME_SHARES[0] * args.seconds, lambda step: None)
     steps = []
-    for longest, count in rollouts.items():
-        if time.perf_counter() < deadline:
-            steps += run_maximum(longest, count, args, deadline)
-            rows = summarise(steps)
-            path.write_text(json.dumps({"about": about, "rows": rows, "steps": steps}, indent=1) + "\n")
+
+    def report(step: dict) -> None:
+        steps.append(step)
+        path.write_text(json.dumps({"about": about, "rows": summarise(steps), "steps": steps}, indent=1) + "\n")
+
+    for (longest, count), share in zip(rollouts.items(), np.cumsum(TIME_SHARES), strict=True):
+        run_maximum(longest, count, args.rounds, args, begin + share * args.seconds, report)
+    rows = summarise(steps)
     print(f"{about['model']} on {name}, torch {torch.__version__}, TRL {trl.__version__}")
     print_table(rows)
     print(f"Every step in {path}")

@@ -8,7 +8,8 @@ What is timed is the trainer's own generation step, from prompts to completion t
 Qwen3-0.6B and random weights, so that it says any token as likely as another; so many of them count as end of text
 that a completion is about a quarter of the longest (lengths follow a geometric distribution). `--tiny` rehearses on a
 CPU, where continuous batching is slow. Every engine runs in a process of its own, once to warm up and then `--rounds`
-times. An engine that is not installed is left out.
+times, or until its share of `--seconds` is used up; if that is the warm-up already, its time is shown, and marked. An
+engine that is not installed, or fails, is left out. Results are written after every engine.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def save_model(folder: str, tiny: bool, longest: int) -> None:
     model.save_pretrained(folder)
 
 
-def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: int) -> list[dict]:
+def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: int, deadline: float) -> list[dict]:
     cuda = torch.cuda.is_available()
     trainer = CodaGRPOTrainer(
         folder,
@@ -93,9 +94,19 @@ def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: in
         start = time.perf_counter()
         completion_ids = trainer._generate(prompts)[1]
         seconds = time.perf_counter() - start
-        lengths = [len(ids) for ids in completion_ids]
-        results.append({"engine": engine, "round": number, "seconds": seconds, "tokens": sum(lengths)})
-    return results[1:]  # the first one warmed up
+        results.append(
+            {
+                "engine": engine,
+                "warm_up": number == 0,
+                "seconds": seconds,
+                "tokens": sum(map(len, completion_ids)),
+                "longest": max(map(len, completion_ids)),
+                "peak_memory": torch.cuda.max_memory_allocated() if cuda else None,  # of this process, vLLM's included
+            }
+        )
+        if time.perf_counter() + seconds > deadline:
+            break
+    return results
 
 
 def main() -> None:
@@ -105,6 +116,7 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=256, help="Completions a step, a multiple of 8.")
     parser.add_argument("--longest", type=int, default=1024, help="Longest completion in tokens.")
     parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each engine.")
+    parser.add_argument("--seconds", type=float, default=600, help="Time of all engines, in equal shares.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     parser.add_argument("--run", nargs=2, metavar=("FOLDER", "RESULTS"), help=argparse.SUPPRESS)  # one engine
     args = parser.parse_args()
@@ -112,23 +124,10 @@ def main() -> None:
         args.rollouts, args.longest = 32, 64
     if args.run:
         folder, results = args.run
-        rows = run_engine(args.engines[0], folder, args.longest, args.rollouts, args.rounds)
+        deadline = time.perf_counter() + args.seconds
+        rows = run_engine(args.engines[0], folder, args.longest, args.rollouts, args.rounds, deadline)
         Path(results).write_text(json.dumps(rows))
         return
-
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, args.tiny, args.longest)
-        options = ["--rollouts", str(args.rollouts), "--longest", str(args.longest), "--rounds", str(args.rounds)]
-        options += ["--tiny"] if args.tiny else []
-        for engine in args.engines:
-            if engine == "vllm" and importlib.util.find_spec("vllm") is None:
-                print("vllm is not installed: left out")
-                continue
-            results = Path(folder) / "results.json"
-            command = [sys.executable, __file__, *options, "--engines", engine, "--run", folder, str(results)]
-            subprocess.run(command, check=True)
-            rows += json.loads(results.read_text())
 
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     about = {
@@ -141,15 +140,35 @@ def main() -> None:
         "model": "random tiny Qwen3" if args.tiny else "random Qwen3-0.6B",
         "settings": {"rollouts": args.rollouts, "longest": args.longest, "prompt_length": PROMPT_LENGTH},
     }
-    if any(row["engine"] == "vllm" for row in rows):
-        about["vllm"] = importlib.metadata.version("vllm")
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"rollout-{'tiny-' if args.tiny else ''}{name.lower().replace(' ', '-')}.json"
-    path.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder, args.tiny, args.longest)
+        options = ["--rollouts", str(args.rollouts), "--longest", str(args.longest), "--rounds", str(args.rounds)]
+        options += ["--seconds", str(args.seconds / len(args.engines))] + (["--tiny"] if args.tiny else [])
+        for engine in args.engines:
+            if engine == "vllm":
+                if importlib.util.find_spec("vllm") is None:
+                    print("vllm is not installed: left out")
+                    continue
+                about["vllm"] = importlib.metadata.version("vllm")
+            results = Path(folder) / f"{engine}.json"
+            command = [sys.executable, __file__, *options, "--engines", engine, "--run", folder, str(results)]
+            if subprocess.run(command).returncode:
+                print(f"{engine} failed, see above: left out")
+                continue
+            rows += json.loads(results.read_text())
+            path.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+
     for engine in dict.fromkeys(row["engine"] for row in rows):
-        speeds = [row["tokens"] / row["seconds"] for row in rows if row["engine"] == engine]
-        middle = statistics.median(speeds)
-        print(f"{engine:<11} {middle:>8.0f} tokens/s ({min(speeds):.0f} to {max(speeds):.0f})")
+        of_engine = [row for row in rows if row["engine"] == engine]
+        warm = [row for row in of_engine if not row["warm_up"]]
+        speeds = [row["tokens"] / row["seconds"] for row in warm or of_engine]
+        print(
+            f"{engine:<11} {statistics.median(speeds):>8.0f} tokens/s ({min(speeds):.0f} to {max(speeds):.0f})"
+            f"{'' if warm else ', warming up'}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,282 @@
+r"""
+Where the time of a whole training step goes, with TRL's micro-batches and with micro-batches grouped by length.
+
+    python benchmarks/step.py [--tiny] [--engine generate] [--rounds 3] [--seconds 90] [--out benchmarks/results]
+
+One `CodaGRPOTrainer` makes steps with `length_grouping` off (TRL's own code path) and on, in turns; the same seed
+makes both draw the same rollouts as long as their weights agree. With `--tiny` it is the arithmetic ladder on a CPU,
+with the settings of `recipes/ladder/coda.yaml`, where the rollouts are those of a real model. Without, it is the shape
+of Qwen3-0.6B with random weights on a GPU: so many tokens end a text that lengths follow a geometric distribution with
+a mean of a quarter of `--longest`, and the grader gets mathematical text of each rollout's length in its place. The KL
+coefficient is the paper's 0.001, so that the reference model's log-probabilities are part of the step.
+
+The parts are those that TRL times with its profiling contexts (what it logs as `profiling/Time taken: ...`), caught in
+the one place where they are made, with waits for the GPU at both ends of each. Results are written after every step.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+import transformers
+import trl
+import trl.extras.profiling
+from datasets import Dataset
+from rollout import ENGINES, PROMPT_LENGTH, save_model
+from tqdm import tqdm
+from transformers import PrinterCallback, TrainerCallback, set_seed
+from trl.extras.profiling import ProfilingContext, profiling_context
+
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.ladder import CHECKPOINT, ladder_reward, make_dataset
+from coda_trl.rewards import accuracy_reward
+
+SIDES = ("trl", "grouped")
+PARTS = (
+    "rollout",
+    "weights to the engine",
+    "grading",
+    "shaping and its metrics",
+    "reference log-probabilities",
+    "grouping",
+    "forward",
+    "backward",
+    "optimizer",
+    "rest",
+)
+# What the innermost of TRL's contexts (and ours below) is part of. Those not named here count to what they are in.
+CONTEXTS = {
+    "transformers.generate": "rollout",
+    "transformers.generate_batch": "rollout",
+    "vLLM.generate": "rollout",
+    "sync_weights": "weights to the engine",
+    "_calculate_rewards": "grading",
+    "shaping": "shaping and its metrics",
+    "_get_per_token_logps_and_entropies": "reference log-probabilities",
+    "grouping": "grouping",
+    "compute_loss": "forward",
+    "training_step": "backward",
+    "optimizer": "optimizer",
+    "_prepare_inputs": "rest",
+}
+
+
+class Stopwatch(ProfilingContext):
+    """TRL's profiling context, which adds its own time, less that of contexts within it, to `parts`."""
+
+    parts: dict[str, float] = defaultdict(float)
+    running: list["Stopwatch"] = []
+
+    def __enter__(self):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        part = CONTEXTS.get(self.name.rpartition("Trainer.")[2])
+        inside = self.running[-1].part if self.running else "rest"
+        # Within the loss, log-probabilities are the forward pass itself.
+        self.part = inside if part is None or inside == "forward" else part
+        self.within = 0.0
+        self.running.append(self)
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return super().__exit__(*exception)
+
+    def _log_metrics(self, duration):
+        self.running.pop()
+        self.parts[self.part] += duration - self.within
+        if self.running:
+            self.running[-1].within += duration
+
+
+class TimedTrainer(CodaGRPOTrainer):
+    """Puts what TRL does not time into contexts of the same kind."""
+
+    def training_step(self, *args, **kwargs):
+        with profiling_context(self, "training_step"):
+            return super().training_step(*args, **kwargs)
+
+    def _calculate_rewards(self, *args, **kwargs):
+        with profiling_context(self, "shaping"):
+            return super()._calculate_rewards(*args, **kwargs)
+
+    def _group_by_length(self, batches):
+        with profiling_context(self, "grouping"):
+            return super()._group_by_length(batches)
+
+
+class Steps(TrainerCallback):
+    """Switches sides and collects the parts of every step. The first step of each side warms up."""
+
+    def __init__(self, rounds: int, deadline: float, report):
+        self.plan = [side for number in range(1 + rounds) for side in (SIDES if number % 2 == 0 else SIDES[::-1])]
+        self.deadline, self.report = deadline, report
+        self.slowest = 0.0
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        args.length_grouping = self.plan[state.global_step] == "grouped"
+        set_seed(state.global_step // 2)
+        Stopwatch.parts.clear()
+        self.optimizer = None
+        self.started = time.perf_counter()
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self.optimizer = Stopwatch("Trainer.optimizer", report_to=[])
+        self.optimizer.__enter__()
+
+    def on_optimizer_step(self, args, state, control, **kwargs):
+        self.optimizer.__exit__(None, None, None)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - self.started
+        done = state.global_step
+        parts = {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
+        parts["rest"] += seconds - sum(parts.values())
+        if done > len(SIDES):
+            self.slowest = max(self.slowest, seconds)
+            self.report({"side": self.plan[done - 1], "round": (done - 1) // 2, "seconds": seconds, "parts": parts})
+        if done % 2 == 0 and time.perf_counter() + 2 * self.slowest > self.deadline:
+            control.should_training_stop = True
+
+
+def grade_math(completion_ids: list[list[int]], **kwargs) -> list[float | None]:
+    """Grades mathematical text of the same length in place of each completion, every other right."""
+    texts = [
+        "so x = 3 + 4 and " * (len(ids) // 8) + rf"the answer is \boxed{{\frac{{{1 + place % 2}}}{{4}}}}"
+        for place, ids in enumerate(completion_ids)
+    ]
+    return accuracy_reward(texts, ["0.25"] * len(texts))
+
+
+def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: list) -> CodaGRPOTrainer:
+    cuda = torch.cuda.is_available()
+    options = dict(
+        beta=0.001,
+        max_steps=steps,
+        lr_scheduler_type="constant",
+        bf16=cuda,
+        use_cpu=not cuda,
+        logging_strategy="no",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        **ENGINES[args.engine],
+    )
+    if args.tiny:
+        config = CodaGRPOConfig(
+            "runs/step",
+            per_device_train_batch_size=40,
+            gradient_accumulation_steps=4,
+            num_generations=16,
+            max_completion_length=48,
+            learning_rate=1e-4,
+            gradient_checkpointing=False,
+            **options,
+        )
+        return TimedTrainer(CHECKPOINT, ladder_reward, config, make_dataset(400), callbacks=callbacks)
+    save_model(folder, tiny=False, longest=args.longest)
+    config = CodaGRPOConfig(
+        "runs/step",
+        per_device_train_batch_size=args.rollouts // 8,
+        gradient_accumulation_steps=8,
+        num_generations=8,
+        max_completion_length=args.longest,
+        learning_rate=1e-6,
+        vllm_max_model_length=PROMPT_LENGTH + args.longest,
+        vllm_importance_sampling_correction=False,
+        **options,
+    )
+    generator = torch.Generator().manual_seed(0)
+    words = torch.randint(3, 500, (args.rollouts, PROMPT_LENGTH), generator=generator).tolist()
+    prompts = Dataset.from_dict({"prompt": [" ".join(f"w{word}" for word in row) for row in words]})
+    return TimedTrainer(folder, grade_math, config, prompts, callbacks=callbacks)
+
+
+def summarise(steps: list[dict]) -> list[dict]:
+    """One row a part: medians of both sides over the rounds, in seconds."""
+    rows = []
+    for part in (*PARTS, "step"):
+        row = {"part": part}
+        for side in SIDES:
+            times = [s["seconds"] if part == "step" else s["parts"][part] for s in steps if s["side"] == side]
+            row |= {side: statistics.median(times), f"{side}_range": [min(times), max(times)]}
+        rows.append(row)
+    return rows
+
+
+def print_table(rows: list[dict]) -> None:
+    whole = rows[-1]
+    print(f"{'part':<28} {'TRL s':>8} {'share':>6} {'range':>14}  {'grouped s':>9} {'share':>6} {'range':>14}")
+    for row in rows:
+        cells = ""
+        for side in SIDES:
+            low, high = row[f"{side}_range"]
+            cells += f" {row[side]:>9.3f} {row[side] / whole[side]:>6.1%} {f'{low:.3f}-{high:.3f}':>14}"
+        print(f"{row['part']:<27}{cells}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="The arithmetic ladder, on a CPU.")
+    parser.add_argument("--engine", choices=ENGINES, default="generate", help="What makes the rollouts.")
+    parser.add_argument(
+        "--rollouts", type=int, default=128, help="Completions a step, a multiple of 64. Not with --tiny."
+    )
+    parser.add_argument("--longest", type=int, default=512, help="Longest completion in tokens. Not with --tiny.")
+    parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each side.")
+    parser.add_argument("--seconds", type=float, default=90, help="Begin no round that would end later than this.")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    args = parser.parse_args()
+
+    deadline = time.perf_counter() + args.seconds
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    path = args.out / f"step-{args.engine}-{'ladder-' if args.tiny else ''}{name.lower().replace(' ', '-')}.json"
+    args.out.mkdir(parents=True, exist_ok=True)
+    settings = {"engine": args.engine}
+    if not args.tiny:
+        settings |= {"rollouts": args.rollouts, "longest": args.longest, "prompt_length": PROMPT_LENGTH}
+    about = {
+        "hardware": name,
+        "processor": platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "transformers": transformers.__version__,
+        "trl": trl.__version__,
+        "python": platform.python_version(),
+        "model": "ladder checkpoint" if args.tiny else "random Qwen3-0.6B",
+        "settings": settings,
+    }
+    steps = []
+    with tempfile.TemporaryDirectory() as folder, tqdm(total=2 * args.rounds, desc="steps") as progress:
+
+        def report(step: dict) -> None:
+            steps.append(step)
+            rows = summarise(steps) if len(steps) >= len(SIDES) else []
+            path.write_text(json.dumps({"about": about, "rows": rows, "steps": steps}, indent=1) + "\n")
+            progress.update()
+
+        watch = Steps(args.rounds, deadline, report)
+        trainer = make_trainer(args, folder, len(watch.plan), [watch])
+        trainer.remove_callback(PrinterCallback)
+        trl.extras.profiling.ProfilingContext = Stopwatch
+        trainer.train()
+    if not steps:
+        sys.exit(f"Warming up took all of {args.seconds:.0f} s. Give more `--seconds`, or fewer or shorter rollouts.")
+    print(f"{about['model']} on {name}, rollouts by {args.engine}, torch {torch.__version__}, TRL {trl.__version__}")
+    print_table(summarise(steps))
+    print(f"Every step in {path}")
+
+
+if __name__ == "__main__":
+    main()
