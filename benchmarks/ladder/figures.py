@@ -116,6 +116,7 @@ def budgets(results: Results) -> Figure | None:
         axis.set_title(title)
         axis.set_xlabel("tokens of an answer")
     axes[0].set_ylabel("accuracy (%)")
+    axes[0].set_ylim(min(90, axes[0].get_ylim()[0]), 100.5)
     legend(figure, axes)
     return None if _empty(axes) else figure
 

@@ -40,6 +40,26 @@ class Stopped(Exception):
     """Time is up, or somebody pressed Ctrl-C."""
 
 
+def train_arguments(run: Run, seed: int, output_dir: Path, steps: int, use_cpu: bool) -> list[str]:
+    """
+    Arguments of `recipes/train.py` for a run of the matrix.
+
+    Args:
+        run (`Run`):
+            The run.
+        seed (`int`), output_dir (`Path`), steps (`int`), use_cpu (`bool`):
+            Of this training.
+    """
+    arguments = ["--config", f"recipes/ladder/{run.recipe}.yaml"]
+    if run.overlays:
+        arguments += ["--overlay", *(f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays)]
+    own = {"output_dir": output_dir, "seed": seed, "max_steps": steps, "use_cpu": str(use_cpu).lower()}
+    own |= {"logging_steps": min(5, steps), "save_total_limit": 1}
+    for argument, value in (run.overrides | own).items():
+        arguments += [f"--{argument}", str(value)]
+    return arguments
+
+
 class Runner:
     """
     Runs jobs as processes of their own.
@@ -70,20 +90,8 @@ class Runner:
             shutil.rmtree(work)
 
     def _train(self, run: Run, seed: int, work: Path) -> None:
-        model = work / "model"
-        for checkpoint in model.glob("checkpoint-*"):
-            if not (checkpoint / "trainer_state.json").exists():  # written last: this one was cut off
-                shutil.rmtree(checkpoint)
         steps = 2 if self.args.tiny else STEPS
-        command = [ROOT / "recipes/train.py", "--config", f"recipes/ladder/{run.recipe}.yaml"]
-        if run.overlays:
-            command += ["--overlay", *(f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays)]
-        for argument, value in run.overrides.items():
-            command += [f"--{argument}", value]
-        command += ["--output_dir", model, "--seed", seed, "--max_steps", steps, "--save_total_limit", 1]
-        command += ["--use_cpu", str(self.args.use_cpu).lower()]
-        if self.args.tiny:
-            command += ["--logging_steps", 1]
+        command = [ROOT / "recipes/train.py", *train_arguments(run, seed, work / "model", steps, self.args.use_cpu)]
         start = time.monotonic()
         seconds = work / "seconds.txt"  # of earlier sittings
         try:

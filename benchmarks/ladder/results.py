@@ -102,6 +102,13 @@ def over_seeds(rows: np.ndarray, has_seeds: bool = True) -> Estimate:
     return Estimate(value, *interval(draws))
 
 
+@cache
+def _t_quantile(degrees: int) -> float:
+    """Within how many standard errors of the mean 95% of Student's t distribution lie, by simulation."""
+    draws = np.random.default_rng(0).standard_t(degrees, size=1_000_000)
+    return float(np.quantile(np.abs(draws), 0.95))
+
+
 def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
     """
     Mean over seeds, with the 95% prediction interval for the mean of some more runs with other seeds, on the same
@@ -119,8 +126,7 @@ def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> 
     mean = float(values.mean())
     if len(values) < 2 or np.isnan(mean):
         return Estimate(mean)
-    quantile = np.quantile(np.abs(np.random.default_rng(0).standard_t(len(values) - 1, size=1_000_000)), 0.95)
-    width = max(resolution, quantile * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
+    width = max(resolution, _t_quantile(len(values) - 1) * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
     return Estimate(mean, mean - width, mean + width)
 
 

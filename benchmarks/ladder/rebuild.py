@@ -1,7 +1,7 @@
 """Rebuilds every table, every figure and the page from the committed summaries, or holds a repetition against them.
 
-python benchmarks/ladder/build.py                       # tables, figures, docs/reproduction.md
-python benchmarks/ladder/build.py --check FOLDER        # do the summaries in FOLDER fall inside the intervals?
+python benchmarks/ladder/rebuild.py                       # tables, figures, docs/reproduction.md
+python benchmarks/ladder/rebuild.py --check FOLDER        # do the summaries in FOLDER fall inside the intervals?
 """
 
 import argparse
