@@ -159,6 +159,7 @@ def start(case: Case, place: Place, cards: tuple[int, ...] | None = None) -> Com
     """Starts the training of a case, by `accelerate launch` or, on a CPU, what that would set."""
     spec = write_spec(case, place)
     environment = {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path[1:]])}
+    environment["VLLM_CACHE_ROOT"] = str(place.folder / "vllm")  # cases side by side compile apart
     script = [str(HERE / "worker.py"), str(spec)]
     if not place.on_cpu:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.cards if cards is None else cards))
