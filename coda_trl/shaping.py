@@ -154,30 +154,35 @@ def shape_rewards(
         method, alpha=alpha, beta=beta, tau_easy=tau_easy, tau_hard=tau_hard, length_stats=length_stats,
         gamma=gamma, tau=tau, zeta=zeta, window=window, eta=eta,
     )  # fmt: skip
+    dtype = torch.promote_types(rewards.dtype, torch.float32)
+    rewards = rewards.to(dtype)
     _check_batch(rewards, lengths, num_generations, method, n_gold)
 
-    dtype = torch.promote_types(rewards.dtype, torch.float32)
-    reward = rewards.to(dtype).view(-1, num_generations)
+    reward = rewards.view(-1, num_generations)
     length = lengths.to(reward.device, dtype).view(-1, num_generations)
-    scorable = ~reward.isnan()
-    base = reward.nan_to_num(nan=0.0)
-    correct = base == 1
+    # Arithmetic with zeros, ones and NaN takes the place of masks, which are several times as slow on a CPU.
+    base = reward.nan_to_num(nan=0.0)  # 1 for correct rollouts, 0 for all others
+    blank = reward - base  # NaN for rollouts that cannot be scored, 0 for all others
+    scorable = (1 + blank).nan_to_num(nan=0.0)
 
     success_rate = base.sum(dim=1) / scorable.sum(dim=1)  # 0 / 0 = NaN for a group without a scorable rollout
     w_easy, w_hard = _gates(success_rate, tau_easy, tau_hard)
-    relative_length = _relative_length(length, correct if length_stats == "correct" else scorable, unbiased)
+    relative_length = _relative_length(length, base if length_stats == "correct" else scorable, unbiased)
 
     if method == "none":
         delta = torch.zeros_like(base)
     elif method == "coda":
-        rewarded = scorable.to(dtype) if bonus_on_incorrect else base
-        delta = (beta * w_hard[:, None] * rewarded - alpha * w_easy[:, None] * base) * relative_length
+        bonus, penalty = beta * w_hard[:, None], alpha * w_easy[:, None]
+        if bonus_on_incorrect:
+            delta = (bonus * scorable - penalty * base) * relative_length
+        else:
+            delta = (bonus - penalty) * base * relative_length
     elif method == "vlp":
         delta = -gamma * base * relative_length
     elif method == "asrr":
         gate = (success_rate.nan_to_num(nan=0.0) - tau + EPSILON).clamp(min=0) / (1 - tau + EPSILON)
-        shortest = length.masked_fill(~correct, torch.inf).amin(dim=1, keepdim=True)  # inf: none correct, no penalty
-        delta = -zeta * gate[:, None] * ((length - shortest) / window).clamp(0, 1)
+        excess = length - _shortest(length, base)  # -inf where none is correct: no penalty
+        delta = -zeta * gate[:, None] * (excess / window).clamp(0, 1)
     else:
         budget = n_gold.to(reward.device, dtype).view(-1, num_generations)
         if method == "l1_exact":
@@ -185,11 +190,10 @@ def shape_rewards(
         else:
             delta = base * ((eta * (budget - length)).clamp(-1, 1) - 1) / 2
 
-    delta = delta.masked_fill(~scorable, torch.nan)
     return ShapedRewards(
-        rewards=(base + delta).flatten(),
-        delta=delta.flatten(),
-        relative_length=relative_length.masked_fill(~scorable, torch.nan).flatten(),
+        rewards=(reward + delta).flatten(),
+        delta=(blank + delta).flatten(),
+        relative_length=(blank + relative_length).flatten(),
         success_rate=success_rate,
         w_easy=w_easy,
         w_hard=w_hard,
@@ -198,22 +202,27 @@ def shape_rewards(
 
 def _gates(success_rate: torch.Tensor, tau_easy: float, tau_hard: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Both gates of every group, the paper's Eq. 3. A threshold at its end (1 or 0) closes its gate for good."""
-    s = success_rate
+    s = success_rate.nan_to_num(nan=tau_easy)  # nothing is known of an unscorable group: neither easy nor hard
     w_easy = (s - tau_easy).clamp(min=0) / (1 - tau_easy) if tau_easy < 1 else torch.zeros_like(s)
     w_hard = (tau_hard - s).clamp(min=0) / tau_hard if tau_hard > 0 else torch.zeros_like(s)
-    return w_easy.nan_to_num(nan=0.0), w_hard.nan_to_num(nan=0.0)  # nothing is known of an unscorable group
+    return w_easy, w_hard
+
+
+def _shortest(length: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Shortest length of each group among the rollouts whose `counted` is 1 and not 0. Infinite if there is none."""
+    return (length - counted.log()).amin(dim=1, keepdim=True)  # log 0 = -inf
 
 
 def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool) -> torch.Tensor:
-    """Sigmoid of the lengths `(P, G)`, normalised by mean and deviation of the `counted` rollouts of each group."""
+    """Sigmoid of the lengths, normalised by mean and deviation of the rollouts whose `counted` is 1 and not 0."""
     count = counted.sum(dim=1, keepdim=True)
     # Measured from the shortest counted rollout, float32 tells long rollouts apart that differ by a token or by none.
-    shortest = length.masked_fill(~counted, torch.inf).amin(dim=1, keepdim=True)
-    length = torch.where(count > 0, length - shortest, 0.0)
+    length = length - _shortest(length, counted).nan_to_num(posinf=0.0)
     mean = (length * counted).sum(dim=1, keepdim=True) / count.clamp(min=1)
-    squares = ((length - mean) ** 2 * counted).sum(dim=1, keepdim=True)
+    deviation = length - mean
+    squares = (deviation.square() * counted).sum(dim=1, keepdim=True)
     std = (squares / (count - int(unbiased)).clamp(min=1)).sqrt()
-    return torch.sigmoid((length - mean) / (std + EPSILON)).masked_fill(std == 0, 0.5)  # no spread, no ranking
+    return torch.sigmoid(deviation * std.sign() / (std + EPSILON))  # sign 0: no spread, no ranking
 
 
 def check_parameters(
@@ -280,20 +289,22 @@ def _check_batch(
         )
     if lengths.shape != rewards.shape:
         raise ValueError(f"`lengths` has shape {tuple(lengths.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-    binary = (rewards == 0) | (rewards == 1) | rewards.isnan()
-    if not binary.all():
+    # Each of the two sums is 0 if all is well. Only if not is it worth the time to look for the culprit.
+    values = rewards.nan_to_num(nan=0.0)
+    if (values * (1 - values)).abs().sum() != 0:
+        invalid = (rewards != 0) & (rewards != 1) & ~rewards.isnan()
         raise ValueError(
-            f"`rewards` holds {rewards[~binary][0].item()!r}, but length shaping is defined for correctness rewards: "
+            f"`rewards` holds {rewards[invalid][0].item()!r}, but length shaping is defined for correctness rewards: "
             "0, 1, or NaN where a rollout cannot be scored."
         )
-    invalid = ~((lengths >= 0) & (lengths < torch.inf))
-    if invalid.any():
+    if (lengths.abs() - lengths).sum() != 0:  # NaN if a length is infinite or NaN, which is not 0 either
+        invalid = ~((lengths >= 0) & (lengths < torch.inf))
         raise ValueError(f"`lengths` holds {lengths[invalid][0].item()!r}, but must be token counts (0 or more).")
     if method in ("l1_exact", "l1_max"):
         if n_gold is None:
             raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
         if n_gold.shape != rewards.shape:
             raise ValueError(f"`n_gold` has shape {tuple(n_gold.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-        invalid = ~((n_gold > 0) & (n_gold < torch.inf))
-        if invalid.any():
-            raise ValueError(f"`n_gold` holds {n_gold[invalid][0].item()!r}, but must be token budgets (above 0).")
+        valid = (n_gold > 0) & (n_gold < torch.inf)
+        if not valid.all():
+            raise ValueError(f"`n_gold` holds {n_gold[~valid][0].item()!r}, but must be token budgets (above 0).")
