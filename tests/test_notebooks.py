@@ -1,0 +1,139 @@
+"""The notebooks run from the top, offline, and are stored as they should be."""
+
+import ast
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
+runner = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
+
+
+def name_of(path):
+    return path.stem
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=name_of)
+def path(request):
+    return request.param
+
+
+@pytest.fixture
+def notebook(path):
+    return nbformat.read(path, as_version=4)
+
+
+def source_of(notebook, cell_id):
+    (cell,) = (cell for cell in notebook.cells if cell.id == cell_id)
+    return cell.source
+
+
+def outputs_of(notebook):
+    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def test_all_four_are_there():
+    assert [path.name[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04"]
+
+
+@pytest.mark.timeout(900)
+def test_runs_in_smoke_mode(path):
+    executed = runner.execute(path, smoke=True)  # raises where a cell fails
+    assert [output for output in outputs_of(executed) if output.output_type == "error"] == []
+    shown = "".join(output.text for output in outputs_of(executed) if output.output_type == "stream")
+    assert "smoke mode" in shown, "the notebook does not look at CODA_TRL_SMOKE"
+
+
+def test_opens_in_colab(path, notebook):
+    pattern = r"https://colab\.research\.google\.com/github/([\w-]+/[\w-]+)/blob/main/(\S+)\)"
+    badge = re.search(pattern, source_of(notebook, "title"))
+    assert badge, "no Colab badge in the first cell"
+    repository, file = badge.groups()
+    assert (ROOT / file) == path
+    assert f"git+https://github.com/{repository}" in source_of(notebook, "install")
+
+
+def test_links_between_notebooks_lead_somewhere(path, notebook):
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    for link in re.findall(r"\]\(([\w.]+\.ipynb)\)", text):
+        assert (path.parent / link).exists(), link
+
+
+def test_tested_with_names_the_pinned_versions(notebook):
+    comment = source_of(notebook, "install").partition("\n")[0]
+    assert comment.startswith("# Tested with ")
+    versions = re.findall(r"(\w+) (\d+\.\d+\.\d+)", comment)
+    assert {name for name, _ in versions} >= {"torch", "transformers", "trl"}
+    pinned = (ROOT / "constraints.txt").read_text().splitlines()
+    for name, version in versions:
+        assert f"{name}=={version}" in pinned
+
+
+def test_device_check_stops_where_it_has_to(notebook):
+    check = source_of(notebook, "check")
+    assert "device" in check.lower()
+    assert "raise RuntimeError(" in check and "Runtime >" in check, "the check must say what to do in Colab"
+
+
+def test_the_one_for_a_gpu_stops_without_one(monkeypatch):
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith("02"))
+    check = source_of(nbformat.read(path, as_version=4), "check")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setenv("CODA_TRL_SMOKE", "0")
+    with pytest.raises(RuntimeError, match="T4 GPU"):
+        exec(check, {})
+
+
+@pytest.mark.parametrize("major, dtype", [(7, "float16"), (8, "bfloat16")], ids=["T4", "L4"])
+def test_cards_without_bfloat16_get_float16(monkeypatch, major, dtype):
+    class Properties:
+        name, total_memory = "card", 15 * 2**30
+
+    Properties.major = major
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith("02"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: Properties)
+    monkeypatch.setenv("CODA_TRL_SMOKE", "0")
+    names = {}
+    exec(source_of(nbformat.read(path, as_version=4), "check"), names)
+    assert names["DTYPE"] == dtype
+
+
+def test_is_stored_stripped_and_small(path, notebook):
+    assert path.stat().st_size < 300_000
+    stored = path.read_text(encoding="utf-8")
+    assert stored == nbformat.writes(runner.strip(notebook)) + "\n", f"python notebooks/execute.py {path}"
+    assert [output for output in outputs_of(notebook) if output.output_type == "error"] == []
+
+
+def test_holds_no_path_of_a_machine(path):
+    stored = path.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.])/(home|root|tmp|Users|work|usr|var|mnt)/|[A-Z]:\\\\", stored)
+
+
+def test_outputs_are_stored_unless_a_gpu_is_needed(notebook):
+    stored = outputs_of(notebook)
+    assert stored or runner.needs_gpu(notebook)
+    assert "smoke mode" not in json.dumps(stored), "outputs of a smoke run were stored"
+
+
+def test_first_notebook_trains_as_the_recipes_do():
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith("01"))
+    code = ast.parse(source_of(nbformat.read(path, as_version=4), "train-settings"))
+    settings = next(
+        ast.literal_eval(node.value)
+        for node in code.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "SETTINGS"
+    )
+    for method in ("grpo", "coda"):
+        recipe = yaml.safe_load((ROOT / "recipes" / "ladder" / f"{method}.yaml").read_text())
+        assert {name: recipe[name] for name in settings} == settings
