@@ -1,4 +1,9 @@
-"""Which checkpoint a run goes on from: the last one that is whole."""
+"""
+Which checkpoint a run goes on from: the last one that is whole.
+
+Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Accelerate calls it so where several processes
+train on CPUs, and transformers loads optimizers to the device of that name.
+"""
 
 import json
 import logging
@@ -6,11 +11,18 @@ import re
 import zipfile
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 logger = logging.getLogger(__name__)
+
+torch.serialization.register_package(
+    11,  # behind torch's own for `cpu`
+    lambda storage: None,
+    lambda storage, location: storage if re.fullmatch(r"cpu:\d+", location) else None,
+)
 
 
 def find_last_whole_checkpoint(output_dir: str) -> str | None:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
 import yaml
 from accelerate.utils import broadcast_object_list
 from transformers import AutoTokenizer
@@ -176,10 +175,6 @@ def main(argv: Sequence[str]) -> int:
         (checkpoint,) = broadcast_object_list([found])
         if checkpoint is not None:
             logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
-    if args.device.type == "cpu":  # accelerate calls it cpu:0 among several processes, which torch.load does not know
-        torch.serialization.register_package(
-            0, lambda storage: None, lambda storage, device: storage if device.startswith("cpu:") else None
-        )
     again = f"The same command goes on from the last whole checkpoint in {args.output_dir}"
     try:
         trainer.train(resume_from_checkpoint=checkpoint)

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from accelerate import PartialState
 from datasets import Dataset
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
@@ -75,3 +76,4 @@ def main(model: str, folder: Path, processes: int) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), int(os.environ["WORLD_SIZE"]))
+    PartialState().destroy_process_group()  # else its threads may end the process with an abort

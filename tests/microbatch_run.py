@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import TrainerCallback
@@ -136,3 +137,4 @@ def main(model: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]))
+    PartialState().destroy_process_group()  # else its threads may end the process with an abort

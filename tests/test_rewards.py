@@ -109,3 +109,8 @@ def test_reward_functions_by_name():
         0.0,
         -0.75,
     ]
+
+
+@pytest.mark.parametrize("name", ["accuracy_reward", "choice_reward", "trl_accuracy_reward"])
+def test_a_row_without_a_gold_cannot_be_scored_and_the_others_are(name):
+    assert REWARD_FUNCTIONS[name](["\\boxed{A}", "\\boxed{A}"], solution=[None, "A"]) == [None, 1.0]

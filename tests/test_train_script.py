@@ -1,46 +1,19 @@
 """`recipes/train.py` from the command line to a saved model, on a CPU."""
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-import yaml
+from train_script import TRAIN, write_recipe
 from transformers import AutoTokenizer
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 
-RECIPES = Path(__file__).parent.parent / "recipes"
-SPEC = importlib.util.spec_from_file_location("train", RECIPES / "train.py")
-TRAIN = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(TRAIN)
-
-RECIPE = {
-    "dataset": ["ladder=11"],
-    "reward_funcs": ["ladder_reward"],
-    "max_prompt_length": 64,
-    "max_completion_length": 6,
-    "num_generations": 4,
-    "generation_batch_size": 16,
-    "per_device_train_batch_size": 8,
-    "gradient_accumulation_steps": 2,
-    "num_train_epochs": 2,
-    "learning_rate": 1e-3,
-    "lr_scheduler_type": "constant",
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-    "use_cpu": True,
-    "bf16": False,
-}
-
 
 @pytest.fixture
 def recipe(tiny_model, tmp_path) -> list[str]:
-    path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(RECIPE | {"model_name_or_path": tiny_model, "output_dir": str(tmp_path / "out")}))
-    return ["--config", str(path)]
+    return write_recipe(tmp_path, tiny_model)
 
 
 @pytest.fixture
