@@ -1,0 +1,295 @@
+"""The documentation: its code runs, its links lead somewhere, its commands, options and metrics exist."""
+
+import dataclasses
+import functools
+import gzip
+import importlib.util
+import io
+import re
+import runpy
+import shlex
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import pandas
+import pytest
+import torch
+import trl.trainer.grpo_config
+import trl.trainer.grpo_trainer
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from test_recipes import parse
+
+from coda_trl import CodaGRPOConfig, shape_rewards
+from coda_trl.data import SOURCES
+from coda_trl.ladder import CHECKPOINT, make_dataset
+from coda_trl.metrics import regime_metrics
+
+ROOT = Path(__file__).parent.parent
+DATA = Path(__file__).parent / "fixtures" / "data"
+DOCS = ROOT / "docs"
+FOLDERS = ("benchmarks", "coda_trl", "docs", "notebooks", "recipes", "tests")
+MARKDOWN = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]  # the reference is docstrings, which run as doctests
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@functools.cache
+def tokens(path: Path) -> list[Token]:
+    """Blocks and, flattened, what is inside lines."""
+    blocks = MarkdownIt("commonmark").enable("table").parse(path.read_text())
+    return [token for block in blocks for token in (block, *(block.children or []))]
+
+
+def fences(path: Path, language: str) -> list[Token]:
+    return [token for token in tokens(path) if token.type == "fence" and token.info.split()[:1] == [language]]
+
+
+def inline_code(path: Path) -> list[str]:
+    return [token.content for token in tokens(path) if token.type == "code_inline"]
+
+
+def load_script(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Code
+
+
+@dataclass
+class StandIn:
+    """What a page leaves to its reader, or to the hub."""
+
+    names: dict = field(default_factory=dict)
+    replace: dict[str, str] = field(default_factory=dict)
+
+
+STAND_INS = {
+    "README.md": StandIn(
+        {"dataset": make_dataset(16)},
+        {
+            "Qwen/Qwen3-0.6B": CHECKPOINT,
+            'output_dir="qwen3-0.6b-coda"': 'output_dir="runs/readme", use_cpu=True, bf16=False, max_steps=1, '
+            'max_completion_length=8, report_to="none"',
+        },
+    ),
+    "docs/grading.md": StandIn({"completions": [r"\boxed{1}"], "golds": ["1"]}),
+    "docs/evaluation.md": StandIn(
+        {"my_grader": lambda completions, problems: [False] * len(completions)},
+        {'"1 + 1 ="': '"1 +1 ="', 'engine="transformers"': 'engine="transformers", max_tokens=4, n=1'},
+    ),
+}
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """A working directory with a trained model and copies of data sets, and no hub."""
+    monkeypatch.chdir(tmp_path)
+    Path("runs").mkdir()
+    Path("runs/coda").symlink_to(CHECKPOINT)
+    Path("copies").mkdir()
+    for copy, original in {"gsm8k": "gsm8k_train", "svamp": "svamp"}.items():
+        Path(f"copies/{copy}.jsonl.gz").write_bytes(gzip.compress((DATA / f"{original}.jsonl").read_bytes()))
+    pandas.read_json(DATA / "math_level.jsonl", lines=True).to_parquet("copies/math.parquet")
+    deepscaler = dataclasses.replace(SOURCES["deepscaler"], hub=str(DATA / "deepscaler.jsonl"))
+    monkeypatch.setitem(SOURCES, "deepscaler", deepscaler)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if fences(path, "python")], ids=name)
+def test_python_blocks_run_one_after_the_other(path, reader):
+    stand_in = STAND_INS.get(name(path), StandIn())
+    namespace = dict(stand_in.names)
+    for block in fences(path, "python"):
+        code = block.content
+        for old, new in stand_in.replace.items():
+            code = code.replace(old, new)
+        first_line = "\n" * (block.map[0] + 1)  # so that a traceback shows the line of the page
+        exec(compile(first_line + code, str(path), "exec"), namespace)
+
+
+# Links
+
+
+def slug(heading: str) -> str:
+    """GitHub's anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@functools.cache
+def anchors(path: Path) -> set[str]:
+    slugs: list[str] = []
+    blocks = tokens(path)
+    for opening, inside in zip(blocks, blocks[1:], strict=False):
+        if opening.type == "heading_open":
+            text = "".join(child.content for child in inside.children if child.type in ("text", "code_inline"))
+            slugs.append(slug(text))
+    return {
+        each + (f"-{slugs[:index].count(each)}" if each in slugs[:index] else "") for index, each in enumerate(slugs)
+    }
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=name)
+def test_links_lead_somewhere(path):
+    targets = [token.attrs.get("href") or token.attrs.get("src") for token in tokens(path)]
+    broken = []
+    for target in filter(None, targets):
+        if re.match(r"\w+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        page = (path.parent / file).resolve() if file else path
+        if not page.exists() or (anchor and anchor not in anchors(page)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_page_is_in_the_index():
+    linked = {token.attrs["href"] for token in tokens(DOCS / "README.md") if token.type == "link_open"}
+    assert {path.name for path in DOCS.glob("*.md")} - {"README.md"} <= {href.partition("#")[0] for href in linked}
+
+
+# Commands
+
+
+def commands(path: Path) -> list[str]:
+    """Lines of shell blocks, and commands in running text."""
+    lines = [line for block in fences(path, "bash") for line in block.content.replace("\\\n", " ").splitlines()]
+    return [
+        line for line in lines + inline_code(path) if re.match(r"(\w+=\S+ )*(python|accelerate|make|sbatch) ", line)
+    ]
+
+
+@functools.cache
+def help_text(script: str) -> str:
+    """What a script or module of the project prints for --help."""
+    output, argv, path = io.StringIO(), sys.argv, list(sys.path)
+    sys.argv = [script, "--help"]
+    try:
+        with redirect_stdout(output), pytest.raises(SystemExit):
+            if script.endswith(".py"):
+                sys.path.insert(0, str((ROOT / script).parent))
+                runpy.run_path(str(ROOT / script), run_name="__main__")
+            else:
+                runpy.run_module(script, run_name="__main__", alter_sys=True)
+    finally:
+        sys.argv, sys.path[:] = argv, path
+    return output.getvalue()
+
+
+def check_command(line: str) -> None:
+    words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)
+    files = [word for word in words if re.match(r"(recipes|benchmarks|docs|tests)/\S+\.\w+$", word)]
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    if words[0] == "make":
+        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+        assert set(words[1:]) <= set(targets)
+        return
+    if "recipes/train.py" in words and "--config" in words:
+        start = words.index("recipes/train.py")
+        launcher, argv = words[:start], words[start + 1 :]
+        for option, setting in {"--config_file": "--accelerate_config", "--num_processes": "--num_processes"}.items():
+            if option in launcher:
+                argv += [setting, launcher[launcher.index(option) + 1]]
+        if argv[argv.index("--config") + 1] in files:  # not a placeholder
+            parse(*argv)
+        return
+    script = words[2] if words[1] == "-m" else words[1]
+    options = {word for word in words if word.startswith("--")}
+    if options and (script in files or script.startswith("coda_trl")):
+        assert options <= {*re.findall(r"--\w+", help_text(script)), "--help"}
+
+
+@pytest.mark.parametrize("path", [path for path in [*PAGES, ROOT / "CONTRIBUTING.md"] if commands(path)], ids=name)
+def test_commands_name_files_targets_and_options_that_exist(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for line in commands(path):
+        try:
+            check_command(line)
+        except (AssertionError, ValueError, SystemExit) as problem:
+            raise AssertionError(f"{line}\n{problem}") from problem
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_files_in_running_text_exist(path):
+    files = [code for code in inline_code(path) if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]+", code)]
+    assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+# Settings and metrics
+
+
+@functools.cache
+def known_metrics() -> set[str]:
+    """All that training logs under `coda/`, and the columns of the completions table."""
+    rewards = torch.tensor([1.0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0])  # an easy, a middling and a hard group
+    lengths = torch.arange(1, 13)
+    shaped = shape_rewards(rewards, lengths, 4)
+    metrics = regime_metrics(rewards, lengths, lengths > 10, shaped, 0.75, 0.25)
+    sources = "".join(path.read_text() for path in (ROOT / "coda_trl").glob("*.py"))
+    gates = {f"coda/{column}" for column in ("success_rate", "w_easy", "w_hard")}
+    return {*metrics, *gates, *re.findall(r'"(coda/[a-z_]+)"', sources)}
+
+
+def named_metrics(path: Path) -> set[str]:
+    codes = [code for code in inline_code(path) if re.fullmatch(r"coda/[\w/<>]+", code)]
+    return {code.replace("<regime>", regime) for code in codes for regime in ("easy", "middle", "hard")}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_metrics_exist(path):
+    assert named_metrics(path) <= known_metrics()
+
+
+def test_every_metric_is_explained():
+    assert known_metrics() <= named_metrics(DOCS / "diagnose.md")
+
+
+@functools.cache
+def words_of_the_sources() -> frozenset[str]:
+    sources = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    sources += [*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "recipes").rglob("*.slurm")]
+    sources += [Path(trl.trainer.grpo_config.__file__), Path(trl.trainer.grpo_trainer.__file__)]
+    return frozenset(word for path in sources for word in re.findall(r"\w+", path.read_text()))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_settings_exist(path):
+    """`coda_...` and its like are fields of the configuration; other settings occur there, or in some source."""
+    fields = {each.name for each in dataclasses.fields(CodaGRPOConfig)}
+    codes = inline_code(path)
+    own = {code for code in codes if re.fullmatch(r"(coda|vlp|asrr)_\w+", code)} - {"coda_trl"}
+    assert own - fields == set()
+    settings = [re.match(r"(?:--)?([a-z]\w*)(?:: |=|$)", code) for code in codes]
+    named = {found[1] for found in settings if found and "_" in found[1]}
+    assert named - fields - words_of_the_sources() == set()
+
+
+# What scripts write
+
+
+def test_reference_is_in_step_with_the_docstrings():
+    pages = load_script(DOCS / "make_reference.py").render()
+    written = {path.name: path.read_text() for path in (DOCS / "reference").glob("*.md")}
+    stale = {page for page in pages.keys() | written.keys() if pages.get(page) != written.get(page)}
+    assert stale == set(), "run `python docs/make_reference.py`"
+
+
+def test_tables_are_in_step_with_the_code():
+    figures = load_script(DOCS / "figures.py")
+    tables = {
+        "diagnose.md": ("runs", figures.last_steps()),
+        "scaling.md": ("memory", figures.memory_table()),
+        "paper-and-code.md": ("length stats", figures.length_stats_table()),
+    }
+    for page, (mark, table) in tables.items():
+        assert f"<!-- begin {mark} -->\n{table}\n<!-- end -->" in (DOCS / page).read_text(), (
+            "run `python docs/figures.py`"
+        )
