@@ -119,6 +119,7 @@ CASES = {
         run_training,
         exclusive=True,
         needs=("vllm",),
+        on_cpu=False,
         config=VLLM,
     ),
     "vllm-sleep": Case(
