@@ -1,0 +1,179 @@
+"""What every process of `recipes.py` runs: optimizer steps of a shipped recipe, measured by phase.
+
+    python benchmarks/gpu/recipes_worker.py SPEC.json
+
+`recipes.py` writes the specification and starts this file through `accelerate launch`, once a process. After every
+step the process rewrites `rank-RANK.json` in the folder of the specification.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from microbatch import draw_lengths
+from transformers import TrainerCallback
+from trl import ModelConfig, TrlParser, get_peft_config
+
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+
+TYPICAL_PROMPT = 128  # tokens; where rollouts are full, prompts are as long as the recipe lets them be
+
+
+class Phases:
+    """Seconds and peak memory of what happens one after the other, on this process's GPU."""
+
+    def __init__(self):
+        self.cuda = torch.cuda.is_available()
+        self.done = {}
+        self.name = None
+
+    def enter(self, name: str) -> None:
+        """Ends the phase before, and begins another."""
+        if self.cuda:
+            torch.cuda.synchronize()
+        now = time.perf_counter()
+        if self.name is not None:
+            record = self.done.setdefault(self.name, {"seconds": 0.0})
+            record["seconds"] += now - self.start
+            if self.cuda:
+                free, total = torch.cuda.mem_get_info()
+                memory = {
+                    "allocated": torch.cuda.max_memory_allocated(),
+                    "reserved": torch.cuda.max_memory_reserved(),
+                    "card": total - free,  # what nvidia-smi shows: context, NCCL and vLLM included
+                }
+                record |= {key: max(value, record.get(key, 0)) for key, value in memory.items()}
+                torch.cuda.reset_peak_memory_stats()
+        self.name, self.start = name, now
+
+    def take(self) -> dict[str, dict]:
+        """The phases that have ended since the last call."""
+        done, self.done = self.done, {}
+        return done
+
+
+class MeasuredTrainer(CodaGRPOTrainer):
+    """Marks the phases of a step, and cuts generated rollouts to the lengths that the step is to have."""
+
+    def _generate(self, prompts):
+        self.phases.enter("rollout")
+        output = super()._generate(prompts)
+        self.phases.enter("rewards and log-probabilities")
+        return output
+
+    def _generate_single_turn(self, *args, **kwargs):
+        completion_ids, logprobs = super()._generate_single_turn(*args, **kwargs)
+        self.steps.generated_tokens = sum(map(len, completion_ids))
+        lengths = self.steps.draw(len(completion_ids))
+        completion_ids = [ids[:length] for ids, length in zip(completion_ids, lengths, strict=True)]
+        if logprobs is not None:
+            logprobs = [values[:length] for values, length in zip(logprobs, lengths, strict=True)]
+        return completion_ids, logprobs
+
+    def _prepare_inputs(self, generation_batch):
+        inputs = super()._prepare_inputs(generation_batch)
+        if self.phases.name == "rewards and log-probabilities":
+            self.phases.enter("forward and backward")
+        return inputs
+
+
+class Steps(TrainerCallback):
+    """Gives every step its kind of lengths, and writes down what it took."""
+
+    def __init__(self, spec: dict, args: CodaGRPOConfig, phases: Phases):
+        self.kinds, self.deadline, self.args, self.phases = spec["steps"], spec["deadline"], args, phases
+        self.max_prompt_length = spec["max_prompt_length"]
+        self.path = Path(spec["folder"]) / f"rank-{args.process_index}.json"
+        self.measured = []
+        self.generated_tokens = 0
+
+    def draw(self, rollouts: int) -> list[int]:
+        """Lengths of this process's rollouts in the step: its share of those of all processes."""
+        kind, step = self.kinds[len(self.measured)], len(self.measured)
+        every = draw_lengths(
+            "equal" if kind == "full" else "lognormal",
+            self.args.max_completion_length,
+            rollouts * self.args.world_size,
+            seed=step // 2,  # the same for a step with grouping and one without, side by side
+        )
+        self.lengths = every[self.args.process_index :: self.args.world_size]
+        return self.lengths
+
+    def make_up(self, prompts, trainer) -> dict[str, list]:
+        """Rollouts without a model."""
+        lengths = self.draw(len(prompts))
+        generator = torch.Generator().manual_seed(len(self.measured))
+        draw = lambda length: torch.randint(3, 40, (length,), generator=generator).tolist()  # noqa: E731
+        full = self.kinds[len(self.measured)] == "full"
+        self.prompt_length = self.max_prompt_length if full else min(TYPICAL_PROMPT, self.max_prompt_length)
+        return {
+            "prompt_ids": [draw(self.prompt_length) for _ in prompts],
+            "completion_ids": [draw(length) for length in lengths],
+            "logprobs": [[0.0] * length for length in lengths],
+        }
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.phases.enter("between")
+        self.loading = self.phases.take()
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        args.length_grouping = not self.kinds[len(self.measured)].endswith("-trl")
+        self.phases.take()
+        self.phases.enter("rollout")
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self.phases.enter("optimizer")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.phases.enter("between")
+        self.measured.append(
+            {
+                "kind": self.kinds[len(self.measured)],
+                "phases": self.phases.take(),
+                "lengths": self.lengths,
+                "prompt_length": self.prompt_length,
+                "generated_tokens": self.generated_tokens,
+            }
+        )
+        card = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+        facts = {"card": card, "loading": self.loading, "steps": self.measured}
+        self.path.write_text(json.dumps(facts))
+        # All processes must stop at the same step: the first one's clock decides.
+        late = torch.tensor(float(time.time() > self.deadline), device=self.args.device)
+        if self.args.world_size > 1:
+            torch.distributed.broadcast(late, 0)
+        control.should_training_stop = control.should_training_stop or bool(late)
+
+
+def verdict(completion_ids, **kwargs):
+    """A correctness reward for random tokens: every other first token is right."""
+    return [float(ids[0] % 2) for ids in completion_ids]
+
+
+def main(spec: dict) -> None:
+    phases = Phases()
+    phases.enter("load")
+    parser = TrlParser((CodaGRPOConfig, ModelConfig))
+    args, model_args, _ = parser.parse_args_and_config(spec["arguments"], return_remaining_strings=True)
+    args.model_init_kwargs = {"attn_implementation": model_args.attn_implementation, "dtype": model_args.dtype}
+    steps = Steps(spec, args, phases)
+    prompt = " ".join(["1"] * min(TYPICAL_PROMPT, spec["max_prompt_length"]))
+    steps.prompt_length = min(TYPICAL_PROMPT, spec["max_prompt_length"])
+    trainer = MeasuredTrainer(
+        model_args.model_name_or_path,
+        verdict,
+        args,
+        Dataset.from_dict({"prompt": [prompt] * args.generation_batch_size}),
+        rollout_func=steps.make_up if spec["rollouts"] == "made-up" else None,
+        peft_config=get_peft_config(model_args),
+        callbacks=[steps],
+    )
+    trainer.phases, trainer.steps = phases, steps
+    trainer.train()
+
+
+if __name__ == "__main__":  # vLLM's processes import this file
+    main(json.loads(Path(sys.argv[1]).read_text()))
