@@ -1,13 +1,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM_VENV := .venv-vllm
 export TOKENIZERS_PARALLELISM := false
 # Keep freed memory in the process: with tensors this small, getting it back from the system takes most of the time.
 export MALLOC_MMAP_MAX_ := 0
 export MALLOC_TRIM_THRESHOLD_ := 8589934592
 export MALLOC_TOP_PAD_ := 67108864
 
-.PHONY: install quickstart test lint format checkpoint clean
+.PHONY: install quickstart test test-vllm lint format checkpoint clean
 
 install: $(VENV)/.installed ## Make .venv with the pinned versions
 
@@ -25,6 +26,17 @@ quickstart: install ## Train GRPO and CODA on the ladder, print the table, write
 test: install ## Run the whole test suite
 	$(BIN)/python -m pytest
 
+test-vllm: $(VLLM_VENV)/.installed ## Run the tests that need vLLM, on the CPU, in an environment of their own
+	$(VLLM_VENV)/bin/python -m pytest tests/with_vllm
+
+$(VLLM_VENV)/.installed: tests/with_vllm/requirements.txt
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(VLLM_VENV)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(VLLM_VENV)/bin/python -m pip install --quiet --no-deps --requirement $<
+	$(VLLM_VENV)/bin/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
 lint: install ## Check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,4 +49,4 @@ checkpoint: install ## Make the ladder's checkpoint anew (a GPU: minutes; a CPU 
 	$(BIN)/python -m coda_trl.ladder.pretrain --out coda_trl/ladder/checkpoint
 
 clean:
-	rm -rf $(VENV) runs build *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) runs build *.egg-info

@@ -1,6 +1,5 @@
-"""The vLLM engine: its processes and requests against a stand-in, and against vLLM itself where it is installed."""
+"""The vLLM engine: its processes and requests against a stand-in (`tests/with_vllm` has vLLM itself)."""
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -172,39 +171,3 @@ def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
 def test_more_replicas_than_gpus_are_refused(stand_in):
     with pytest.raises(ValueError, match="need 6 GPUs, but 4 are visible: lower one of the two"):
         engine(tensor_parallel_size=2, data_parallel_size=3)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
-def test_vllm_and_transformers_agree_within_sampling_error(tiny_model, tmp_path):
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    from coda_trl.evaluation import Benchmark, EvaluationConfig, collect, compare, read_samples
-    from coda_trl.evaluation.runner import evaluate
-
-    # vLLM's CPU kernels want heads of at least 32.
-    config = AutoConfig.from_pretrained(tiny_model, head_dim=32)
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
-    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "model")
-
-    def holds_a_wait(completions, problems):
-        return ["wait" in completion.split() for completion in completions]
-
-    problems = [{"prompt": [{"role": "user", "content": f"{i} + {i} ="}], "solution": str(2 * i)} for i in range(20)]
-    outcomes = {}
-    for name in ("vllm", "transformers"):
-        config = EvaluationConfig(
-            str(tmp_path / "model"),
-            str(tmp_path / name),
-            engine=name,
-            n=50,
-            temperature=1.0,
-            top_p=0.9,
-            max_tokens=24,
-            gpu_memory_utilization=0.3,
-        )
-        evaluate(config, [Benchmark("sums", problems, holds_a_wait)])
-        outcomes[name] = collect(read_samples(tmp_path / name / "samples.jsonl"))
-    difference = compare(outcomes["vllm"], outcomes["transformers"], num_resamples=4000)
-    # 1,000 samples each: standard errors of about 2 points and 2%.
-    assert abs(difference.accuracy_points.value) < 8
-    assert abs(difference.token_change.value) < 8
