@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import torch
 from accelerate.utils import gather
@@ -23,12 +24,14 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
     methods change:
 
-    - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them into as many micro-batches as
-      before, few long rows or many short ones together. Rows never move to another optimizer step or process, and no
-      micro-batch is larger than TRL's. All processes cut alike, so that their forward passes stay in step.
+    - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them anew, few long rows or many short
+      ones together, into as few micro-batches as hold no more tokens each than TRL's do when rollouts run to
+      `max_completion_length`. The others stay empty. Rows never move to another optimizer step or process. All
+      processes cut alike, so that their forward passes stay in step.
     - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
       tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
-    - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share.
+    - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
+      empty one it runs no model.
 
     Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
@@ -71,16 +74,23 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     def _group_by_length(self, batches):
         masks = [torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1) for batch in batches]
         order, widths = self._sort_by_length(torch.cat(masks))
-        counts = fill_evenly(widths, len(batches))
+        counts = fill_evenly(widths, self._token_budget(self.args.per_device_train_batch_size, widths))
         micro_batches = regroup(batches, order, counts)
 
         masks = [batch["completion_mask"] * batch.get("tool_mask", 1) for batch in micro_batches]
         tokens = self.accelerator.reduce(torch.stack([mask.sum() for mask in masks]).float())
-        token_shares = (tokens / tokens.mean().clamp(min=1.0)).tolist()
+        token_shares = (tokens * len(batches) / tokens.sum().clamp(min=1.0)).tolist()
         for micro_batch, count, token_share in zip(micro_batches, counts, token_shares, strict=True):
-            micro_batch["row_share"] = count * len(batches) / len(order)  # 1 on average
+            micro_batch["row_share"] = count * len(batches) / len(order)  # 1 on average, empty ones included
             micro_batch["token_share"] = token_share
-        return micro_batches
+        # In front, since gradients are synchronised after the last.
+        empty = [{} for _ in range(len(batches) - len(micro_batches))]
+        micro_batches[0]["num_empty"] = len(empty)
+        return [*empty, *micro_batches]
+
+    def _token_budget(self, rows: int, widths: Sequence[int]) -> int:
+        """Tokens of so many rows as long as the longest, or as the longest that there can be."""
+        return rows * max(widths[0], self.args.max_completion_length or 0)
 
     def _sort_by_length(self, attention_mask):
         """
@@ -117,7 +127,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         order, widths = self._sort_by_length(attention_mask)
         scores = [
             self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options)
-            for rows in order.split(fill(widths, budget=batch_size * widths[0]))
+            for rows in order.split(fill(widths, self._token_budget(batch_size, widths)))
         ]
         logps, entropies, aux_losses = zip(*scores, strict=True)
         back = order.argsort()
@@ -149,6 +159,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         return rows.restore(logps), rows.restore(entropies) if compute_entropy else None, aux_loss
 
     def _compute_loss(self, model, inputs):
+        if not inputs:
+            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
         loss = super()._compute_loss(model, inputs)
         if "row_share" not in inputs:  # in evaluation, and where rows keep TRL's micro-batches
             return loss
@@ -158,4 +170,5 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         metrics = self._metrics["train"]
         for name in shares.keys() & metrics.keys():
             metrics[name][-1] *= shares[name]
+            metrics[name] += [0.0] * inputs.get("num_empty", 0)
         return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss

@@ -2,8 +2,8 @@
 
 TRL cuts a generation batch into micro-batches in random order and leaves them all as wide as its longest prompt plus
 its longest completion. The functions here plan other cuts (rows sorted by length, few long ones or many short ones
-together), regroup batches accordingly, and lay rows out without padding between or before their tokens. The trainer
-decides when that leaves the gradient as it is.
+together, in as few micro-batches as a budget of tokens allows), regroup batches accordingly, and lay rows out without
+padding between or before their tokens. The trainer decides when that leaves the gradient as it is.
 """
 
 from bisect import bisect_left
@@ -71,17 +71,16 @@ def fill(widths: Sequence[int], budget: int) -> list[int]:
     return counts
 
 
-def fill_evenly(widths: Sequence[int], num_micro_batches: int) -> list[int]:
+def fill_evenly(widths: Sequence[int], budget: int) -> list[int]:
     """
-    Cuts rows into a given number of micro-batches, with the smallest budget (see [`fill`]) that needs no more of them.
-
-    No micro-batch holds more padded tokens than the largest would if each held the same number of rows.
+    Fills as few micro-batches as a budget allows (see [`fill`]), as evenly as possible: with the smallest budget that
+    needs no more of them.
 
     Args:
         widths (`Sequence[int]`):
-            Width of each row in tokens, descending. At least one row a micro-batch.
-        num_micro_batches (`int`):
-            Number of micro-batches.
+            Width of each row in tokens, descending.
+        budget (`int`):
+            Largest number of tokens of a micro-batch, padding included.
 
     Returns:
         `list[int]`: Number of rows of each micro-batch, none of them 0.
@@ -91,20 +90,15 @@ def fill_evenly(widths: Sequence[int], num_micro_batches: int) -> list[int]:
     ```python
     >>> from coda_trl.microbatch import fill_evenly
 
-    >>> fill_evenly([1000, 500, 500, 100, 100, 100, 100, 100], num_micro_batches=4)
-    [1, 1, 1, 5]
-    >>> fill_evenly([200] * 8, num_micro_batches=4)
-    [2, 2, 2, 2]
+    >>> fill_evenly([1000, 500, 500, 100, 100, 100, 100, 100], budget=1500)
+    [1, 2, 5]
+    >>> fill_evenly([200] * 8, budget=1000)
+    [4, 4]
 
     ```
     """
-    largest = widths[0] * -(-len(widths) // num_micro_batches)
-    budget = bisect_left(range(largest), True, key=lambda budget: len(fill(widths, budget)) <= num_micro_batches)
-    counts = fill(widths, budget)
-    while len(counts) < num_micro_batches:  # rows of equal width come and go together: halve the fullest micro-batch
-        fullest = counts.index(max(counts))
-        counts[fullest : fullest + 1] = [counts[fullest] - counts[fullest] // 2, counts[fullest] // 2]
-    return counts
+    fewest = len(fill(widths, budget))
+    return fill(widths, bisect_left(range(budget), True, key=lambda smaller: len(fill(widths, smaller)) <= fewest))
 
 
 def regroup(

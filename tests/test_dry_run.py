@@ -265,6 +265,7 @@ def test_what_contradicts_the_method(changes, finding):
         {"vllm_importance_sampling_correction": True, "use_vllm": False},
         {"use_bias_correction_kl": True, "beta": 0.0},
         {"lr_scheduler_type": "constant_with_warmup"},
+        {"lr_scheduler_type": "cosine"},
     ],
 )
 def test_what_does_not(changes):

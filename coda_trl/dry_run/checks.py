@@ -9,8 +9,6 @@ from .findings import Finding, error, warning
 from .launch import Launch
 from .memory import GIB, MemoryEstimate, ModelSize
 
-CONSTANT_SCHEDULES = ("constant", "constant_with_warmup")
-
 
 def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Finding]:
     """Settings that contradict the method or the paper, with what to change."""
@@ -47,11 +45,11 @@ def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Fin
             "Multiplies the KL term by the importance ratio. The authors use the plain k3 estimator. Set it to false, "
             "or `beta` to 0.",
         )
-    if args.lr_scheduler_type not in CONSTANT_SCHEDULES:
+    if args.lr_scheduler_type == "linear":
         yield warning(
             "lr_scheduler_type",
-            f"{args.lr_scheduler_type.value!r} changes the learning rate. The authors keep it constant. Set it to "
-            "'constant'.",
+            "'linear' is the default, and lowers the learning rate to 0. The authors keep it constant. Set it to "
+            "'constant', or to 'cosine' if it is meant to fall.",
         )
     if args.loss_type != "dapo":
         yield warning(
