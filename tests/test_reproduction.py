@@ -34,7 +34,7 @@ SPEC.loader.exec_module(TRAIN)
 def test_every_run_of_the_matrix_can_start(name, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     run = matrix.RUNS[name]
-    argv = reproduce.train_arguments(run, 7, tmp_path, 100, use_cpu=True)
+    argv = reproduce.train_arguments(run, 7, tmp_path, use_cpu=True)
     parsed = TrlParser(TRAIN.ARGUMENTS).parse_args_and_config(TRAIN.apply_overlays(argv))
     args = dict(zip(TRAIN.ARGUMENTS, parsed, strict=True))
     config, data = args[TRAIN.CodaGRPOConfig], args[DataArguments]
@@ -137,7 +137,8 @@ def samples(shift: int = 0) -> list[dict]:
 def write(folder: Path, name: str, seed: int, shift: int = 0) -> None:
     log = thin_log([{"step": step, "coda/mean_w_easy": step / 100 + seed} for step in range(5, 105, 5)])
     evaluations = [{"budget": budget, **summarise_samples(samples(shift))} for budget in matrix.RUNS[name].budgets]
-    content = {"name": name, "seed": seed, "steps": 100, "train_seconds": 60.0, "device": "cpu"}
+    content = {"name": name, "seed": seed, "train_seconds": 60.0, "device": "cpu"}
+    content["shared"] = {"checkpoint": "abc", "steps": 100}
     write_summary(summary_path(folder, name, seed), content | {"evaluations": evaluations, "log": log})
 
 
@@ -226,10 +227,10 @@ def test_tables_and_claims_are_there_without_all_runs(results):
         assert all(len(row) == len(table.header) for row in table.rows), table.key
 
 
-def test_runs_of_different_sizes_are_not_mixed(results, tmp_path):
+def test_runs_from_different_checkpoints_are_not_mixed(results, tmp_path):
     path = summary_path(tmp_path, "coda", 0)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"steps": 2}))
-    with pytest.raises(ValueError, match="different sizes"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"shared": {"checkpoint": "other", "steps": 100}}))
+    with pytest.raises(ValueError, match="differ in checkpoint"):
         Results(tmp_path)
 
 

@@ -4,6 +4,7 @@ python benchmarks/ladder/evaluate_run.py --name coda --seed 0 --model runs/x/mod
 """
 
 import argparse
+import hashlib
 import json
 import platform
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from matrix import RUNS
 from summaries import summarise_samples, summary_path, thin_log, write_summary
 
@@ -24,6 +26,7 @@ from coda_trl.ladder import CHECKPOINT
 from coda_trl.ladder.evaluate import MAX_COMPLETION_LENGTH
 
 SAMPLES = 8
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def evaluate_budget(model: str, folder: Path, seed: int, budget: int | None, n: int, limit: int | None) -> dict:
@@ -50,6 +53,17 @@ def versions() -> dict[str, str]:
     return {"coda_trl": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
 
 
+def shared_settings(recipe: str | None, log_history: list[dict]) -> dict[str, Any]:
+    """What the runs of one table must have in common: the checkpoint, and how it was trained."""
+    checkpoint = hashlib.sha256((Path(CHECKPOINT) / "model.safetensors").read_bytes()).hexdigest()[:12]
+    if recipe is None:
+        return {"checkpoint": checkpoint}
+    settings = yaml.safe_load((ROOT / f"recipes/ladder/{recipe}.yaml").read_text())
+    names = ("learning_rate", "lr_scheduler_type", "max_completion_length")
+    steps = max(entry["step"] for entry in log_history)
+    return {"checkpoint": checkpoint, "steps": steps} | {name: settings[name] for name in names}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--name", required=True, choices=RUNS)
@@ -61,10 +75,11 @@ def main() -> None:
     args = parser.parse_args()
 
     run, model = RUNS[args.name], args.work / "model"
-    training: dict[str, Any] = {"steps": 0, "seconds": 0, "log": {}}
+    history: list[dict] = []
+    seconds = 0.0
     if run.recipe is not None:
-        state = find_trainer_state(model)
-        training = json.loads((args.work / "train.json").read_text()) | {"log": thin_log(read_log_history(state))}
+        history = read_log_history(find_trainer_state(model))
+        seconds = json.loads((args.work / "train.json").read_text())["seconds"]
     evaluations = [
         evaluate_budget(
             CHECKPOINT if run.recipe is None else str(model),
@@ -82,12 +97,12 @@ def main() -> None:
         "recipe": run.recipe,
         "overlays": run.overlays,
         "overrides": run.overrides,
-        "steps": training["steps"],
-        "train_seconds": training["seconds"],
+        "shared": shared_settings(run.recipe, history),
+        "train_seconds": seconds,
         "device": "cuda" if torch.cuda.is_available() else "cpu",
         "versions": versions(),
         "evaluations": evaluations,
-        "log": training["log"],
+        "log": thin_log(history) if history else {},
     }
     write_summary(summary_path(args.out, args.name, args.seed), content)
 

@@ -5,7 +5,6 @@ from typing import Any
 
 SEEDS = 5
 ABLATION_SEEDS = 3
-STEPS = 100
 
 # Token budgets that the model trained with L1 is asked for when it is evaluated.
 L1_BUDGETS = (3, 6, 9, 12, 18, 24, 33, 42)

@@ -59,11 +59,19 @@ def page_blocks(results: Results, tables: list[Table]) -> dict[str, str]:
     if trained:
         seconds = sorted(content["train_seconds"] for content in trained)
         devices = sorted({content["device"] for content in trained})
+        steps, median = trained[0]["shared"]["steps"], seconds[len(seconds) // 2]
         about = (
-            f"{len(trained)} trainings of {trained[0]['steps']} steps, {seconds[len(seconds) // 2]:.0f} s each "
-            f"(median; {sum(seconds) / 3600:.1f} h together; {', '.join(devices)})."
+            f"{len(trained)} trainings of {steps} steps, {median:.0f} s each (median; "
+            f"{sum(seconds) / 3600:.1f} h together; {', '.join(devices)})."
         )
-    return {table.key: markdown(table) for table in tables} | {"missing": f"{lacking}\n", "runs": f"{about}\n"}
+    figures = {
+        f"figure-{name}": f"![{draw.__doc__.splitlines()[0]}](images/reproduction/{name}.png)\n"
+        if (IMAGES / f"{name}.png").exists()
+        else "No picture yet.\n"
+        for name, draw in FIGURES.items()
+    }
+    texts = {"missing": f"{lacking}\n", "runs": f"{about}\n"}
+    return {table.key: markdown(table) for table in tables} | figures | texts
 
 
 def build(results: Results) -> None:

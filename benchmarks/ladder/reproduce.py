@@ -23,7 +23,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from matrix import RUNS, SEEDS, STEPS, Run, jobs
+from matrix import RUNS, SEEDS, Run, jobs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from summaries import summary_path
@@ -40,21 +40,20 @@ class Stopped(Exception):
     """Time is up, or somebody pressed Ctrl-C."""
 
 
-def train_arguments(run: Run, seed: int, output_dir: Path, steps: int, use_cpu: bool) -> list[str]:
+def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool) -> list[str]:
     """
     Arguments of `recipes/train.py` for a run of the matrix.
 
     Args:
         run (`Run`):
             The run.
-        seed (`int`), output_dir (`Path`), steps (`int`), use_cpu (`bool`):
+        seed (`int`), output_dir (`Path`), use_cpu (`bool`):
             Of this training.
     """
     arguments = ["--config", f"recipes/ladder/{run.recipe}.yaml"]
     if run.overlays:
         arguments += ["--overlay", *(f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays)]
-    own = {"output_dir": output_dir, "seed": seed, "max_steps": steps, "use_cpu": str(use_cpu).lower()}
-    own |= {"logging_steps": min(5, steps), "save_total_limit": 1}
+    own = {"output_dir": output_dir, "seed": seed, "use_cpu": str(use_cpu).lower(), "save_total_limit": 1}
     for argument, value in (run.overrides | own).items():
         arguments += [f"--{argument}", str(value)]
     return arguments
@@ -90,8 +89,9 @@ class Runner:
             shutil.rmtree(work)
 
     def _train(self, run: Run, seed: int, work: Path) -> None:
-        steps = 2 if self.args.tiny else STEPS
-        command = [ROOT / "recipes/train.py", *train_arguments(run, seed, work / "model", steps, self.args.use_cpu)]
+        command = [ROOT / "recipes/train.py", *train_arguments(run, seed, work / "model", self.args.use_cpu)]
+        if self.args.tiny:
+            command += ["--max_steps", 2, "--logging_steps", 1]
         start = time.monotonic()
         seconds = work / "seconds.txt"  # of earlier sittings
         try:
@@ -99,7 +99,7 @@ class Runner:
         finally:
             earlier = float(seconds.read_text()) if seconds.exists() else 0.0
             seconds.write_text(f"{earlier + time.monotonic() - start:.1f}")
-        (work / "train.json").write_text(json.dumps({"steps": steps, "seconds": float(seconds.read_text())}))
+        (work / "train.json").write_text(json.dumps({"seconds": float(seconds.read_text())}))
 
     def _call(self, command: list, log: Path) -> None:
         if self.stop.is_set():

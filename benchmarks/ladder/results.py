@@ -8,6 +8,7 @@ standard error: a bootstrap of three or five seeds would give intervals that are
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matrix import RUNS, jobs
@@ -150,13 +151,15 @@ class Results:
             for seed, summary in seeds.items()
             for budget, evaluation in summary.evaluations.items()
         }
-        sizes = {
-            (len(one.evaluation.rung), one.evaluation.samples, self.summaries[name][seed].content["steps"])
-            for (name, seed, _), one in self._measured.items()
-            if RUNS[name].recipe is not None
-        }
-        if len(sizes) > 1:
-            raise ValueError(f"{folder} mixes runs of different sizes (problems, samples, steps): {sorted(sizes)}")
+        for what in ("checkpoint", "steps", "learning_rate", "lr_scheduler_type", "problems", "samples"):
+            found: dict[Any, str] = {}
+            for (name, seed, _), one in self._measured.items():
+                sizes = {"problems": len(one.evaluation.rung), "samples": one.evaluation.samples}
+                shared = sizes | self.summaries[name][seed].content["shared"]
+                if what in shared:  # the start has no training
+                    found[shared[what]] = f"{name}-seed{seed}"
+            if len(found) > 1:
+                raise ValueError(f"{folder} mixes runs that differ in {what}: {found}. Run the older ones again.")
 
     def missing(self, seeds: int) -> list[str]:
         """Runs of the matrix without a summary, with their seeds."""
