@@ -5,12 +5,17 @@ Time of `coda_trl.shaping.shape_rewards` against loops over groups that do the s
 
 Two batches: 128 prompts with 16 rollouts (one step of the paper) and 4,096 with 64, on one core. Two loops: one in
 plain Python numbers, which takes checked lists and returns a list, and one with a few tensor operations a group, as
-reward code is often written. All sides must agree before anything is timed.
+reward code is often written. All sides must agree before anything is timed. Times are those of the processor, so that
+other work on the machine counts for little.
+
+On some virtual machines glibc's habit of handing freed tensors back to the system costs more than the computation.
+`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=8589934592` turns it off; the results say how they were set.
 """
 
 import argparse
 import json
 import math
+import os
 import platform
 import statistics
 import time
@@ -54,9 +59,9 @@ def shape_by_tensor_loop(rewards: torch.Tensor, lengths: torch.Tensor, group_siz
 def seconds(function, repeats: int) -> list[float]:
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return times
 
 
@@ -95,6 +100,7 @@ def main() -> None:
         "processor": platform.processor() or platform.machine(),
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "allocator": {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")},
     }
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "shaping-cpu.json"
