@@ -148,8 +148,9 @@ class Stopwatch(TrainerCallback):
                 "tokens": sum(self.lengths) + PROMPT_LENGTH * len(self.lengths),
                 "padded_tokens": self.padded_tokens,
                 "forward_passes": self.passes,
-                "peak_memory": torch.cuda.max_memory_allocated() if self.cuda else None,
-                "peak_reserved": torch.cuda.max_memory_reserved() if self.cuda else None,
+                # The optimizer's states are not there yet when the first step reaches its peak.
+                "peak_memory": torch.cuda.max_memory_allocated() if self.cuda and state.global_step > 1 else None,
+                "peak_reserved": torch.cuda.max_memory_reserved() if self.cuda and state.global_step > 1 else None,
                 "lengths": self.lengths,
             }
         )
