@@ -30,8 +30,7 @@ def colocated_engine():
 
     - Weights stay where loading puts them. vLLM's CPU build packs those of linear layers into copies of its own and
       drops the originals, with no setting against it; TRL, which transfers weights by loading them once more, then
-      fails with "'Parameter' object has no attribute 'weight_loader'". GPUs use
-      such weights as they are loaded.
+      fails with "'Parameter' object has no attribute 'weight_loader'". GPUs use weights as they are loaded.
     - It computes in float32, as the trainer does here, so that the two can be compared token by token. TRL leaves the
       number format to vLLM, which takes bfloat16.
     - It runs the model as it is, uncompiled, which is quicker for so few tokens.
