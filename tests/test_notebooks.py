@@ -126,14 +126,22 @@ def test_outputs_are_stored_unless_a_gpu_is_needed(notebook):
     assert "smoke mode" not in json.dumps(stored), "outputs of a smoke run were stored"
 
 
-def test_first_notebook_trains_as_the_recipes_do():
-    (path,) = (path for path in NOTEBOOKS if path.name.startswith("01"))
-    code = ast.parse(source_of(nbformat.read(path, as_version=4), "train-settings"))
-    settings = next(
-        ast.literal_eval(node.value)
-        for node in code.body
-        if isinstance(node, ast.Assign) and node.targets[0].id == "SETTINGS"
-    )
+def settings_in(code):
+    """Literal settings that a notebook trains with: a dictionary `SETTINGS`, or the arguments of the configuration."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SETTINGS":
+            return ast.literal_eval(node.value)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "CodaGRPOConfig":
+            return {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
+    return {}
+
+
+@pytest.mark.parametrize("number, cell", [("01", "train-settings"), ("03", "train")])
+def test_trains_as_the_recipes_do(number, cell):
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith(number))
+    settings = settings_in(source_of(nbformat.read(path, as_version=4), cell))
+    settings.pop("save_strategy", None)
+    assert len(settings) > 8
     for method in ("grpo", "coda"):
         recipe = yaml.safe_load((ROOT / "recipes" / "ladder" / f"{method}.yaml").read_text())
         assert {name: recipe[name] for name in settings} == settings
