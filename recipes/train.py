@@ -191,6 +191,7 @@ def main(argv: Sequence[str]) -> int:
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: python recipes/report.py %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
+    trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
     if args.push_to_hub:
         trainer.push_to_hub()
     trainer.accelerator.end_training()

@@ -76,4 +76,5 @@ def main(model: str, folder: Path, processes: int) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), int(os.environ["WORLD_SIZE"]))
-    PartialState().destroy_process_group()  # else its threads may end the process with an abort
+    PartialState().wait_for_everyone()  # gloo can hang or abort when it is taken down right behind its last gathering
+    PartialState().destroy_process_group()

@@ -137,4 +137,5 @@ def main(model: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]))
-    PartialState().destroy_process_group()  # else its threads may end the process with an abort
+    PartialState().wait_for_everyone()  # gloo can hang or abort when it is taken down right behind its last gathering
+    PartialState().destroy_process_group()
