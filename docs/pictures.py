@@ -1,7 +1,7 @@
-"""Draws the pictures of docs/concepts.md and docs/diagnose.md, and fills in the tables between their marks.
+"""Draws the pictures of docs/concepts.md and docs/diagnose.md.
 
-python docs/figures.py                        # from the package's own formulas, and the curves that are committed
-python docs/figures.py --runs runs/diagnose   # first takes the curves from new runs (diagnose.md has their lines)
+python docs/pictures.py                        # from the package's own formulas, and the curves that are committed
+python docs/pictures.py --runs runs/diagnose   # first takes the curves from new runs (diagnose.md has their lines)
 """
 
 import argparse
@@ -10,37 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from transformers import AutoConfig
-from trl import ModelConfig, TrlParser
 
 from coda_trl.analysis import Curve, curve, read_log_history
-from coda_trl.data import DataArguments
-from coda_trl.dry_run import DryRunArguments
-from coda_trl.dry_run.launch import planned_config, read_launch
-from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 from coda_trl.shaping import shape_rewards
 
 DOCS = Path(__file__).parent
-ROOT = DOCS.parent
 IMAGES = DOCS / "images"
 CURVES = IMAGES / "diagnose" / "curves.json"
 EASY, HARD, MIDDLE = "#0072B2", "#D55E00", "#7F7F7F"
 GROUP = 16  # completions of a prompt, as in the paper
 
-MEMORY_ROWS = (
-    ("qwen3-0.6b", "one_gpu", 1),
-    ("qwen3-4b", "zero2", 8),
-    ("qwen3-4b", "fsdp2", 8),
-    ("qwen3-8b", "zero3", 4),
-    ("qwen3-8b", "zero3", 8),
-    ("qwen3-8b", "fsdp2", 8),
-    ("qwen3-14b", "zero3", 8),
-    ("qwen3-14b", "zero3", 16),
-)
 
 RUNS = {
     "healthy": {"color": "black", "linestyle": "-", "label": "healthy: recipes/ladder/coda.yaml"},
@@ -154,83 +136,6 @@ def healthy_and_sick() -> Figure:
     return figure
 
 
-def last_steps(steps: int = 40) -> str:
-    """Table of the runs: means over the points logged in the last steps."""
-    curves = json.loads(CURVES.read_text())
-    lines = ["| | " + " | ".join(METRICS.values()) + " |", "| --- " * (len(METRICS) + 1) + "|"]
-    for run in RUNS:
-        cells = []
-        for points in curves[run].values():
-            values = [
-                value
-                for step, value in zip(points["steps"], points["values"], strict=True)
-                if step > points["steps"][-1] - steps
-            ]
-            cells.append(f"{np.mean(values):.2f}")
-        lines.append(f"| `{run}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def length_stats_table(groups: int = 20_000) -> str:
-    """What `length_stats` changes: the mean term of a right answer in random groups, by side and by length."""
-    lines = [
-        "| Right answers | Wrong ones are | Term, `group` | Term, `correct` | Largest gap in a group, mean (maximum) |"
-    ]
-    lines.append("| --- | --- | --- | --- | --- |")
-    torch.manual_seed(0)
-    for counts in ((13, 15), (1, 3)):
-        for factors in ((1.0, 1.0), (1.5, 3.0)):
-            right = torch.randint(counts[0], counts[1] + 1, (groups, 1))
-            rewards = (torch.arange(GROUP) < right).float()
-            lengths = torch.exp(7 + 0.5 * torch.randn(groups, GROUP))
-            longer = factors[0] + (factors[1] - factors[0]) * torch.rand(groups, GROUP)
-            lengths = torch.where(rewards == 1, lengths, lengths * longer).round()
-            group, correct = (
-                shape_rewards(rewards.flatten(), lengths.flatten(), GROUP, length_stats=stats).delta
-                for stats in ("group", "correct")
-            )
-            gap = (group - correct).abs().view(groups, GROUP).amax(dim=1)
-            means = [delta[rewards.flatten() == 1].mean() for delta in (group, correct)]
-            longer_by = "as long" if factors[0] == factors[1] else "1.5 to 3 times as long"
-            lines.append(
-                f"| {counts[0]} to {counts[1]} of {GROUP} | {longer_by} | {means[0]:+.3f} | {means[1]:+.3f} "
-                f"| {gap.mean():.3f} ({gap.max():.3f}) |"
-            )
-    return "\n".join(lines)
-
-
-def memory_table() -> str:
-    """What the dry run estimates for the recipes of the paper, in GiB a GPU."""
-    lines = [
-        "| Model | GPUs | Shared by | Weights, gradients, Adam, reference | vLLM | Backward pass | "
-        "Peak, generation | Peak, backward |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for model, launch_file, processes in MEMORY_ROWS:
-        launch = read_launch(f"{ROOT}/recipes/accelerate/{launch_file}.yaml", processes)
-        recipe = yaml.safe_load((ROOT / "recipes" / model / "coda.yaml").read_text())
-        steps = recipe["generation_batch_size"] // (recipe["per_device_train_batch_size"] * launch.num_processes)
-        argv = ["--config", f"{ROOT}/recipes/{model}/coda.yaml", "--gradient_accumulation_steps", str(steps)]
-        parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig))
-        *_, data_args, args, model_args, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
-        config = AutoConfig.for_model(**json.loads((ROOT / "recipes" / model / "config.json").read_text()))
-        memory = estimate_memory(
-            model_size(config, model_args), args, model_args, launch, data_args.max_prompt_length, recipe["gpu_memory"]
-        )
-        amounts = [sum(memory.state.values()), sum(memory.generation.values()), sum(memory.training.values())]
-        amounts += [memory.generation_peak, memory.training_peak]
-        cells = " | ".join(f"{amount / GIB:.1f}" for amount in amounts)
-        lines.append(f"| {model} | {launch.num_processes} x {recipe['gpu_memory']} | `{launch_file}` | {cells} |")
-    return "\n".join(lines)
-
-
-def fill_in(page: Path, mark: str, text: str) -> None:
-    """Puts a text between the marks of a page."""
-    before, begin, rest = page.read_text().partition(f"<!-- begin {mark} -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    page.write_text(before + begin + text + "\n" + end + after)
-
-
 PICTURES = {
     "concepts/optimality": optimality,
     "concepts/gates": gates,
@@ -248,9 +153,6 @@ def main() -> None:
     with rc_context(PLOT_SETTINGS):
         for name, draw in PICTURES.items():
             draw().savefig(IMAGES / f"{name}.png", dpi=110)
-    fill_in(DOCS / "diagnose.md", "runs", last_steps())
-    fill_in(DOCS / "scaling.md", "memory", memory_table())
-    fill_in(DOCS / "paper-and-code.md", "length stats", length_stats_table())
 
 
 if __name__ == "__main__":

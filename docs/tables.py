@@ -1,0 +1,168 @@
+"""Fills in the tables of docs/diagnose.md, docs/paper-and-code.md and docs/scaling.md, between their marks.
+
+python docs/tables.py
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from pictures import CURVES, GROUP, METRICS, RUNS
+from transformers import AutoConfig
+from trl import ModelConfig, TrlParser
+
+from coda_trl.data import DataArguments
+from coda_trl.dry_run import DryRunArguments
+from coda_trl.dry_run.launch import planned_config, read_launch
+from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
+from coda_trl.shaping import shape_rewards
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+MEMORY_ROWS = (
+    ("qwen3-0.6b", "one_gpu", 1),
+    ("qwen3-4b", "zero2", 8),
+    ("qwen3-4b", "fsdp2", 8),
+    ("qwen3-8b", "zero3", 4),
+    ("qwen3-8b", "zero3", 8),
+    ("qwen3-8b", "fsdp2", 8),
+    ("qwen3-14b", "zero3", 8),
+    ("qwen3-14b", "zero3", 16),
+)
+
+
+def last_steps(steps: int = 40) -> str:
+    """Table of the runs: means over the points logged in the last steps."""
+    curves = json.loads(CURVES.read_text())
+    lines = ["| | " + " | ".join(METRICS.values()) + " |", "| --- " * (len(METRICS) + 1) + "|"]
+    for run in RUNS:
+        cells = []
+        for points in curves[run].values():
+            values = [
+                value
+                for step, value in zip(points["steps"], points["values"], strict=True)
+                if step > points["steps"][-1] - steps
+            ]
+            cells.append(f"{np.mean(values):.2f}")
+        lines.append(f"| `{run}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def length_stats_table(groups: int = 20_000) -> str:
+    """What `length_stats` changes: the mean term of a right answer in random groups, by side and by length."""
+    lines = [
+        "| Right answers | Wrong ones are | Term, `group` | Term, `correct` | Largest gap in a group, mean (maximum) |"
+    ]
+    lines.append("| --- | --- | --- | --- | --- |")
+    torch.manual_seed(0)
+    for counts in ((13, 15), (1, 3)):
+        for factors in ((1.0, 1.0), (1.5, 3.0)):
+            right = torch.randint(counts[0], counts[1] + 1, (groups, 1))
+            rewards = (torch.arange(GROUP) < right).float()
+            lengths = torch.exp(7 + 0.5 * torch.randn(groups, GROUP))
+            longer = factors[0] + (factors[1] - factors[0]) * torch.rand(groups, GROUP)
+            lengths = torch.where(rewards == 1, lengths, lengths * longer).round()
+            group, correct = (
+                shape_rewards(rewards.flatten(), lengths.flatten(), GROUP, length_stats=stats).delta
+                for stats in ("group", "correct")
+            )
+            gap = (group - correct).abs().view(groups, GROUP).amax(dim=1)
+            means = [delta[rewards.flatten() == 1].mean() for delta in (group, correct)]
+            longer_by = "as long" if factors[0] == factors[1] else "1.5 to 3 times as long"
+            lines.append(
+                f"| {counts[0]} to {counts[1]} of {GROUP} | {longer_by} | {means[0]:+.3f} | {means[1]:+.3f} "
+                f"| {gap.mean():.3f} ({gap.max():.3f}) |"
+            )
+    return "\n".join(lines)
+
+
+def memory_table() -> str:
+    """What the dry run estimates for the recipes of the paper, in GiB a GPU."""
+    lines = [
+        "| Model | GPUs | Shared by | Weights, gradients, Adam, reference | vLLM | Backward pass | "
+        "Peak, generation | Peak, backward |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for model, launch_file, processes in MEMORY_ROWS:
+        launch = read_launch(f"{ROOT}/recipes/accelerate/{launch_file}.yaml", processes)
+        recipe = yaml.safe_load((ROOT / "recipes" / model / "coda.yaml").read_text())
+        steps = recipe["generation_batch_size"] // (recipe["per_device_train_batch_size"] * launch.num_processes)
+        argv = ["--config", f"{ROOT}/recipes/{model}/coda.yaml", "--gradient_accumulation_steps", str(steps)]
+        parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig))
+        *_, data_args, args, model_args, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        config = AutoConfig.for_model(**json.loads((ROOT / "recipes" / model / "config.json").read_text()))
+        memory = estimate_memory(
+            model_size(config, model_args), args, model_args, launch, data_args.max_prompt_length, recipe["gpu_memory"]
+        )
+        amounts = [sum(memory.state.values()), sum(memory.generation.values()), sum(memory.training.values())]
+        amounts += [memory.generation_peak, memory.training_peak]
+        cells = " | ".join(f"{amount / GIB:.1f}" for amount in amounts)
+        lines.append(f"| {model} | {launch.num_processes} x {recipe['gpu_memory']} | `{launch_file}` | {cells} |")
+    return "\n".join(lines)
+
+
+def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str, str]:
+    """Memory and time of the recipes as `benchmarks/gpu/recipes.py` measured them, one row a run."""
+    memory = [
+        "| Model | GPUs | Shared by | Rollouts | Backward, estimate | measured | Generation, estimate | measured |",
+        "| --- " * 8 + "|",
+    ]
+    time = [
+        "| Model | GPUs | Shared by | Rollouts | Tokens/s, update | with TRL's micro-batches | rollout |",
+        "| --- " * 7 + "|",
+    ]
+    for path in sorted(folder.glob("recipes-qwen3-*.json")):
+        for result in json.loads(path.read_text())["results"]:
+            model = result["recipe"].partition("/")[0]
+            gpus = (
+                f"{result['processes']} {result['ranks'][0]['card']}" if result["ranks"] else str(result["processes"])
+            )
+            head = f"| {model} | {gpus} | `{result['sharding']}` | {result['rollouts']} "
+            if result["error"]:
+                memory.append(f"{head}| failed: {result['error']} " + "| " * 4)
+            rows = {row["kind"]: row for row in result["rows"]}
+            if "full" in rows:
+                peaks: dict[str, float] = {}
+                for process in rows["full"]["peaks"]:
+                    for phase, kinds in process.items():
+                        moment = "rollout" if phase == "rollout" else "training"
+                        peaks[moment] = max(peaks.get(moment, 0), kinds["card"] / GIB)
+                generated = result["rollouts"] == "generated"
+                estimates = [result["estimate"][f"{moment}_peak"] / GIB for moment in ("training", "generation")]
+                generation = f"{estimates[1]:.1f} | {peaks['rollout']:.1f}" if generated else "| "
+                memory.append(f"{head}| {estimates[0]:.1f} | {peaks['training']:.1f} | {generation} |")
+            if "lognormal" in rows:
+                ours, theirs = rows["lognormal"], rows.get("lognormal-trl")
+                speeds = [ours["update_tokens_per_second"], theirs and theirs["update_tokens_per_second"]]
+                speeds.append(ours["rollout_tokens_per_second"])
+                time.append(head + "".join(f"| {speed:,.0f} " if speed else "| " for speed in speeds) + "|")
+    for table in (memory, time):
+        if len(table) == 2:
+            table.append("| none yet " + "| " * (table[0].count("|") - 1))
+    return "\n".join(memory), "\n".join(time)
+
+
+def fill_in(page: Path, mark: str, text: str) -> None:
+    """Puts a text between the marks of a page."""
+    before, begin, rest = page.read_text().partition(f"<!-- begin {mark} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    page.write_text(before + begin + text + "\n" + end + after)
+
+
+def tables() -> list[tuple[str, str, str]]:
+    """Page, mark and text of every table."""
+    memory, time = measured_tables()
+    return [
+        ("diagnose.md", "runs", last_steps()),
+        ("scaling.md", "memory", memory_table()),
+        ("scaling.md", "measured memory", memory),
+        ("scaling.md", "measured time", time),
+        ("paper-and-code.md", "length stats", length_stats_table()),
+    ]
+
+
+if __name__ == "__main__":
+    for page, mark, text in tables():
+        fill_in(DOCS / page, mark, text)
