@@ -8,7 +8,7 @@ export MALLOC_MMAP_MAX_ := 0
 export MALLOC_TRIM_THRESHOLD_ := 8589934592
 export MALLOC_TOP_PAD_ := 67108864
 
-.PHONY: install quickstart test test-vllm lint format checkpoint clean
+.PHONY: install quickstart test test-vllm lint format docs notebooks reproduce reproduction-tables checkpoint clean
 
 install: $(VENV)/.installed ## Make .venv with the pinned versions
 
@@ -44,6 +44,20 @@ lint: install ## Check style
 format: install ## Mend style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: install ## Make the pictures, tables and reference pages of docs/ anew
+	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/make_reference.py
+
+notebooks: install ## Run the notebooks and store them with their outputs
+	$(BIN)/python notebooks/execute.py
+
+reproduce: install ## Run the paper's methods and ablations on the ladder, one run a core; stop and restart at will
+	$(BIN)/python benchmarks/ladder/reproduce.py
+
+reproduction-tables: install ## Rebuild tables, figures and docs/reproduction.md from the runs' summaries
+	$(BIN)/python benchmarks/ladder/rebuild.py
 
 checkpoint: install ## Make the ladder's checkpoint anew (a GPU: minutes; a CPU core: more than an hour)
 	$(BIN)/python -m coda_trl.ladder.pretrain --out coda_trl/ladder/checkpoint

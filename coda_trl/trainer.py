@@ -52,7 +52,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     trainer = CodaGRPOTrainer(
         model="Qwen/Qwen3-0.6B",
         reward_funcs=accuracy_reward,
-        args=CodaGRPOConfig(output_dir="qwen3-0.6b-coda", num_generations=16),
+        args=CodaGRPOConfig(output_dir="qwen3-0.6b-coda", num_generations=16, gradient_accumulation_steps=2),
         train_dataset=dataset,  # columns `prompt` and `solution`
     )
     trainer.train()

@@ -194,7 +194,8 @@ def main(argv: Sequence[str]) -> int:
     trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
     if args.push_to_hub:
         trainer.push_to_hub()
-    trainer.accelerator.end_training()
+    if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
+        trainer.accelerator.end_training()
     return 0
 
 

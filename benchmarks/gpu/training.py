@@ -165,11 +165,12 @@ def start(case: Case, place: Place, cards: tuple[int, ...] | None = None) -> Com
     spec = write_spec(case, place)
     environment = {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path[1:]])}
     environment["VLLM_CACHE_ROOT"] = str(place.folder / "vllm")  # cases side by side compile apart
+    environment["MASTER_PORT"] = str(free_port())  # vLLM in a single process would take the same one for every case
     script = [str(HERE / "worker.py"), str(spec)]
     if not place.on_cpu:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.cards if cards is None else cards))
         command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(RECIPES / case.launch)]
-        command += ["--num_processes", str(case.processes), "--main_process_port", str(free_port())]
+        command += ["--num_processes", str(case.processes), "--main_process_port", environment["MASTER_PORT"]]
     else:  # `accelerate launch --cpu` starts one process, whatever it is asked for
         environment["ACCELERATE_USE_CPU"] = "true"
         command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1"]
