@@ -22,6 +22,7 @@ out of memory is reported as such and not asked again at that maximum.
 import argparse
 import gc
 import json
+import os
 import platform
 import statistics
 import time
@@ -308,6 +309,7 @@ def main() -> None:
     parser.add_argument("--beta", type=float, default=0.0, help="KL coefficient; not 0: the reference model runs too.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     args = parser.parse_args()
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
 
     begin = time.perf_counter()
     torch.manual_seed(0)

@@ -16,6 +16,7 @@ import argparse
 import importlib.metadata
 import importlib.util
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     parser.add_argument("--run", nargs=2, metavar=("FOLDER", "RESULTS"), help=argparse.SUPPRESS)  # one engine
     args = parser.parse_args()
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
     if args.tiny:
         args.rollouts, args.longest = 32, 64
     if args.run:

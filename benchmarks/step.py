@@ -16,6 +16,7 @@ the one place where they are made, with waits for the GPU at both ends of each. 
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -237,6 +238,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=90, help="Begin no round that would end later than this.")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     args = parser.parse_args()
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
 
     deadline = time.perf_counter() + args.seconds
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
