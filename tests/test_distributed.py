@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from distributed_run import GROUP_SIZE, ROLLOUTS, STEPS, main
-from training import launch, metrics, table
+from small_training import launch, metrics, table
 
 from coda_trl import shape_rewards
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from datasets import Dataset, IterableDataset
-from training import PROMPTS, SETTINGS, odd, right
+from small_training import PROMPTS, SETTINGS, odd, right
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
 from trl.rewards import accuracy_reward, think_format_reward
 

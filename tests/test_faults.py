@@ -16,8 +16,8 @@ import torch
 import torch.distributed.checkpoint as dcp
 from datasets import Dataset
 from safetensors.torch import save_file
+from small_training import PROMPTS, launch, logs, make, odd, right, table, train
 from train_script import PATH, TRAIN, write_recipe
-from training import PROMPTS, launch, logs, make, odd, right, table, train
 from trl import GRPOTrainer
 
 from coda_trl.resuming import find_damage, find_last_whole_checkpoint

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, TWO_PROCESSES, train
-from training import launch
+from small_training import launch
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 from datasets import Dataset
-from training import make as make_trainer
-from training import right
+from small_training import make as make_trainer
+from small_training import right
 
 QUESTIONS = Dataset.from_dict({"prompt": [[{"role": "user", "content": "3 * 4?"}]] * 2})
 

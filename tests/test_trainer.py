@@ -7,7 +7,7 @@ import pytest
 import torch
 from datasets import IterableDataset
 from peft import LoraConfig
-from training import PROMPTS, SETTINGS, brevity, logs, make, metrics, odd, right, table, train
+from small_training import PROMPTS, SETTINGS, brevity, logs, make, metrics, odd, right, table, train
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 

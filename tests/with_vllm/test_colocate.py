@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from training import table
+from small_training import table
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.ladder import CHECKPOINT, RUNGS, sample_problem
