@@ -189,7 +189,7 @@ def check_command(line: str) -> None:
     files = [word for word in words if re.match(r"(recipes|benchmarks|docs|tests)/\S+\.\w+$", word)]
     assert [file for file in files if not (ROOT / file).is_file()] == []
     if words[0] == "make":
-        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
         assert set(words[1:]) <= set(targets)
         return
     if "recipes/train.py" in words and "--config" in words:
