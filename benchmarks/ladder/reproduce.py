@@ -40,7 +40,9 @@ class Stopped(Exception):
     """Time is up, or somebody pressed Ctrl-C."""
 
 
-def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool) -> list[str]:
+def train_arguments(
+    run: Run, seed: int, output_dir: Path, use_cpu: bool, recipes: str = "recipes/ladder"
+) -> list[str]:
     """
     Arguments of `recipes/train.py` for a run of the matrix.
 
@@ -49,8 +51,10 @@ def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool) -> lis
             The run.
         seed (`int`), output_dir (`Path`), use_cpu (`bool`):
             Of this training.
+        recipes (`str`, *optional*, defaults to `"recipes/ladder"`):
+            Folder of the recipes.
     """
-    arguments = ["--config", f"recipes/ladder/{run.recipe}.yaml"]
+    arguments = ["--config", f"{recipes}/{run.recipe}.yaml"]
     if run.overlays:
         arguments += ["--overlay", *(f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays)]
     own = {"output_dir": output_dir, "seed": seed, "use_cpu": str(use_cpu).lower(), "save_total_limit": 1}
@@ -61,7 +65,7 @@ def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool) -> lis
 
 class Runner:
     """
-    Runs jobs as processes of their own.
+    Runs jobs as processes of their own. Another testbed overrides the two commands.
 
     Args:
         args (`argparse.Namespace`):
@@ -81,21 +85,25 @@ class Runner:
         work.mkdir(parents=True, exist_ok=True)
         if RUNS[name].recipe is not None and not (work / "train.json").exists():
             self._train(RUNS[name], seed, work)
-        command = [HERE / "evaluate_run.py", "--name", name, "--seed", seed, "--work", work, "--out", self.args.out]
-        if self.args.tiny:
-            command += ["--n", 2, "--limit", 30]
-        self._call(command, work / "log.txt")
+        self._call(self.evaluation_command(name, seed, work), work / "log.txt")
         if not self.args.keep:
             shutil.rmtree(work)
 
+    def training_command(self, run: Run, seed: int, output_dir: Path) -> list:
+        """Script and arguments of a training."""
+        command = [ROOT / "recipes/train.py", *train_arguments(run, seed, output_dir, self.args.use_cpu)]
+        return [*command, "--max_steps", 2, "--logging_steps", 1] if self.args.tiny else command
+
+    def evaluation_command(self, name: str, seed: int, work: Path) -> list:
+        """Script and arguments of an evaluation."""
+        command = [HERE / "evaluate_run.py", "--name", name, "--seed", seed, "--work", work, "--out", self.args.out]
+        return [*command, "--n", 2, "--limit", 30] if self.args.tiny else command
+
     def _train(self, run: Run, seed: int, work: Path) -> None:
-        command = [ROOT / "recipes/train.py", *train_arguments(run, seed, work / "model", self.args.use_cpu)]
-        if self.args.tiny:
-            command += ["--max_steps", 2, "--logging_steps", 1]
         start = time.monotonic()
         seconds = work / "seconds.txt"  # of earlier sittings
         try:
-            self._call(command, work / "log.txt")
+            self._call(self.training_command(run, seed, work / "model"), work / "log.txt")
         finally:
             earlier = float(seconds.read_text()) if seconds.exists() else 0.0
             seconds.write_text(f"{earlier + time.monotonic() - start:.1f}")
@@ -171,9 +179,10 @@ def bundle(out: Path, path: Path) -> None:
             archive.add(summary, summary.name)
 
 
-def main() -> int:
-    args, console = parse(), Console()
-    todo, runner, failed = select(args), Runner(args), []
+def work_off(runner: Runner, todo: list[tuple[str, int]], console: Console) -> bool:
+    """Runs jobs side by side, with a progress bar, until all are done or time is up. Whether none failed."""
+    args = runner.args
+    done, failed = 0, 0
     # Before the first process is started: it would inherit that interrupts are ignored, as in a shell's background.
     for sent in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sent, lambda *_: runner.stop.set())
@@ -183,7 +192,6 @@ def main() -> int:
         timer.daemon = True
         timer.start()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    done = 0
     with ThreadPoolExecutor(args.jobs) as pool, Progress(*columns, console=console) as progress:
         bar = progress.add_task("Runs", total=len(todo))
         futures = {pool.submit(runner.run, *job): job for job in todo}
@@ -195,12 +203,17 @@ def main() -> int:
                 progress.update(bar, advance=1)
                 progress.console.print(f"done: {name}, seed {seed}")
             elif not isinstance(error, Stopped):
-                failed.append((name, seed))
+                failed += 1
                 progress.console.print(f"failed: {name}, seed {seed}\n{error}", markup=False)
     if args.bundle is not None:
         bundle(args.out, args.bundle)
-    console.print(f"{done} of {len(todo)} done, {len(failed)} failed. The same command does the rest.")
-    return 1 if failed else 0
+    console.print(f"{done} of {len(todo)} done, {failed} failed. The same command does the rest.")
+    return not failed
+
+
+def main() -> int:
+    args = parse()
+    return 0 if work_off(Runner(args), select(args), Console()) else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ evaluation problems (rungs in turn), so that a file stays readable and a differe
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,30 +49,35 @@ def rechecks(completion: str) -> bool:
     return "verify" in words and ("same" in words or "wait" in words)
 
 
-_COUNTS = {
-    "correct": lambda sample: sample["correct"],
-    "tokens": lambda sample: sample["tokens"],
-    "rechecks": lambda sample: rechecks(sample["completion"]),
-    "rechecks_correct": lambda sample: rechecks(sample["completion"]) and sample["correct"],
-    "verbose": lambda sample: style_of(sample["completion"]) == "verbose",
-    "reflective": lambda sample: is_reflective(sample["completion"]),
-    "reflective_correct": lambda sample: is_reflective(sample["completion"]) and sample["correct"],
-}
-
-
-def summarise_samples(samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise_samples(
+    samples: Iterable[Mapping[str, Any]],
+    style_of: Callable[[str], str] = style_of,
+    rechecks: Callable[[str], bool] = rechecks,
+) -> dict[str, Any]:
     """
-    Sums samples of the ladder up, by problem and by rung.
+    Sums samples up, by problem and by rung.
 
     Args:
         samples (`Iterable[Mapping[str, Any]]`):
             Lines of a sample file, with `rung`.
+        style_of (`Callable[[str], str]`, *optional*), rechecks (`Callable[[str], bool]`, *optional*):
+            The style of a completion, and whether it checks itself. Default to the ladder's.
 
     Returns:
         `dict[str, Any]`: `samples_per_problem`; `problems`, with a string of counts over the samples of every problem
-        for `rung` and the names in `_COUNTS`; and `rungs`, with the accuracy, tokens, share of truncated answers
-        and shares of styles of every rung, for the reader.
+        for `rung`, `correct`, `tokens` (their sum), `rechecks`, `verbose` and `reflective`, and those of the correct
+        ones; and `rungs`, with the accuracy, tokens, share of truncated answers and shares of styles of every rung,
+        for the reader.
     """
+    counts: dict[str, Callable[[Mapping[str, Any]], int]] = {
+        "correct": lambda sample: sample["correct"],
+        "tokens": lambda sample: sample["tokens"],
+        "rechecks": lambda sample: rechecks(sample["completion"]),
+        "rechecks_correct": lambda sample: rechecks(sample["completion"]) and sample["correct"],
+        "verbose": lambda sample: style_of(sample["completion"]) == "verbose",
+        "reflective": lambda sample: is_reflective(sample["completion"]),
+        "reflective_correct": lambda sample: is_reflective(sample["completion"]) and sample["correct"],
+    }
     by_problem: dict[int, list[Mapping[str, Any]]] = {}
     for sample in samples:
         by_problem.setdefault(int(sample["problem_id"]), []).append(sample)
@@ -89,7 +94,7 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             "styles": {style: round(styles.count(style) / len(styles), 4) for style in sorted(set(styles))},
         }
     columns = {"rung": [group[0]["rung"] for group in groups]} | {
-        name: [int(sum(map(count, group))) for group in groups] for name, count in _COUNTS.items()
+        name: [int(sum(map(count, group))) for group in groups] for name, count in counts.items()
     }
     problems = {name: " ".join(map(str, column)) for name, column in columns.items()}
     return {"samples_per_problem": size, "rungs": rungs, "problems": problems}
@@ -135,7 +140,7 @@ class Evaluation:
         samples (`int`):
             Samples of every problem.
         columns (`dict[str, np.ndarray]`):
-            Counts of shape `(P,)`: `rung` and the names in `_COUNTS`.
+            Counts of shape `(P,)`, by the names that [`summarise_samples`] gives them.
     """
 
     budget: int | None

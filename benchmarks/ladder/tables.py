@@ -55,17 +55,23 @@ def token_change(rungs: Sequence[int]) -> Function:
     return lambda run, reference: 100 * (run.tokens(rungs) / reference.tokens(rungs) - 1)
 
 
-def by_rung(results: Results, metric: str, names: Sequence[str] = METHODS, reference: str = "grpo") -> Table:
+def by_rung(
+    results: Results,
+    metric: str,
+    names: Sequence[str] = METHODS,
+    reference: str = "grpo",
+    columns: Mapping[str, Sequence[int]] = BY_RUNG,
+) -> Table:
     """One half of the paper's Table 1: accuracy or tokens by rung, with difference rows."""
     is_accuracy = metric == "accuracy"
     value, change = (accuracy_on, accuracy_change) if is_accuracy else (tokens_on, token_change)
     rows = [
-        [text(RUNS[name].label), *(cell(results.estimate(value(rungs), name)) for rungs in BY_RUNG.values())]
+        [text(RUNS[name].label), *(cell(results.estimate(value(rungs), name)) for rungs in columns.values())]
         for name in names
     ]
     others = [name for name in names if name not in ("start", reference)]
     for name in others:
-        cells = (results.estimate(change(rungs), name, reference) for rungs in BY_RUNG.values())
+        cells = (results.estimate(change(rungs), name, reference) for rungs in columns.values())
         if is_accuracy:
             shown = [delta(result) for result in cells]
         else:
@@ -76,7 +82,7 @@ def by_rung(results: Results, metric: str, names: Sequence[str] = METHODS, refer
         key=metric,
         title="Accuracy by rung (%, mean@8)" if is_accuracy else "Tokens of an answer by rung",
         caption=f"{CAPTION} Δ: difference to {RUNS[reference].label} {unit}. {NOISE}",
-        header=["", *BY_RUNG],
+        header=["", *columns],
         rows=rows,
         differences=frozenset(range(len(names), len(rows))),
     )
@@ -239,7 +245,7 @@ def buckets(results: Results, names: Sequence[str] = ("vlp", "asrr", "coda", "co
     )
 
 
-def reflection(results: Results) -> Table:
+def reflection(results: Results, names: Sequence[str] = METHODS) -> Table:
     """The paper's Table 2 on the hard rungs, with its terms and with the ladder's own marker."""
     markers = {"paper's terms": "reflective", "second count": "rechecks"}
 
@@ -258,7 +264,7 @@ def reflection(results: Results) -> Table:
                 for function in (share, correct)
             ),
         ]
-        for name in METHODS
+        for name in names
     ]
     return Table(
         key="reflection",
@@ -271,11 +277,11 @@ def reflection(results: Results) -> Table:
     )
 
 
-def styles(results: Results) -> Table:
+def styles(results: Results, names: Sequence[str] = METHODS) -> Table:
     """How answers are written, by side: what is trimmed, and what is kept."""
     kinds = ("direct", "totals", "check", "verbose")
     rows = []
-    for name in METHODS:
+    for name in names:
         summaries = results.summaries.get(name, {}).values()
         rungs = [summary.content["evaluations"][0]["rungs"] for summary in summaries]
         shares = [

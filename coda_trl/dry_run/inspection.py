@@ -88,7 +88,7 @@ def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | 
         report.overlaps = _overlaps(dataset, data_args, report.findings)
     if tokenizer is None:
         report.rows = len(dataset)
-        report.findings.append(_length_bound(dataset, data_args.max_prompt_length))
+        report.findings += _length_bound(dataset, data_args.max_prompt_length)
         return report
     try:
         dataset, report.lengths = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length)
@@ -130,11 +130,15 @@ def _overlaps(dataset: Dataset, data_args: DataArguments, findings: list[Finding
     return overlaps
 
 
-def _length_bound(dataset: Dataset, limit: int) -> Finding:
+def _length_bound(dataset: Dataset, limit: int) -> list[Finding]:
     texts = [prompt if isinstance(prompt, str) else prompt[-1]["content"] for prompt in dataset["prompt"]]
     long = sum(len(text.encode()) > limit for text in texts)
-    return warning(
-        "max_prompt_length",
-        f"The tokenizer could not be loaded here, so prompts were not counted in tokens. At most {long:,} of "
-        f"{len(texts):,} can be longer than {limit:,} (a byte makes no more than one token).",
-    )
+    if not long:
+        return []
+    return [
+        warning(
+            "max_prompt_length",
+            f"The tokenizer could not be loaded here, so prompts were not counted in tokens. At most {long:,} of "
+            f"{len(texts):,} can be longer than {limit:,} (a byte makes no more than one token).",
+        )
+    ]
