@@ -1,6 +1,6 @@
 """The paper's claims, each put to the runs: a number with its interval, and what follows from it by a fixed rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -323,10 +323,12 @@ UNTESTABLE = (
 )
 
 
-def claims_table(results: Results) -> Table:
+def claims_table(
+    results: Results, claims: Sequence[Claim] = CLAIMS, untestable: Sequence[tuple[str, str, str]] = UNTESTABLE
+) -> Table:
     """Every claim with its number, interval and verdict."""
     rows = []
-    for claim in CLAIMS:
+    for claim in claims:
         result = claim.estimate(results)
         shown = (
             Cell(MISSING) if result is None else number(result, digits=2 if claim.file == "gates" else 1, signed=True)
@@ -341,7 +343,7 @@ def claims_table(results: Results) -> Table:
                 text(claim.file),
             ]
         )
-    for source, words, reason in UNTESTABLE:
+    for source, words, reason in untestable:
         rows.append([text(source), text(words), text("cannot be tested here"), text(reason), Cell(MISSING), Cell("")])
     return Table(
         key="claims",

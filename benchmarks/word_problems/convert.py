@@ -44,7 +44,7 @@ def convert(gguf: Path, out: Path) -> None:
     quantised = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     config = quantised.config
     del config.quantization_config  # whoever loads the folder would look for the GGUF file
-    config.bos_token_id = None
+    config.bos_token_id = tokenizer.bos_token_id
     config.eos_token_id = tokenizer.eos_token_id
     config.pad_token_id = tokenizer.pad_token_id
     model = LlamaForCausalLM(config)  # one that was loaded from a quantised file cannot be saved

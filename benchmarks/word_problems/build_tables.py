@@ -1,0 +1,94 @@
+"""Rebuilds the tables of this folder's README from the runs' summaries. The tables are the ladder's.
+
+python benchmarks/word_problems/build_tables.py
+"""
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+
+from problems import RUNG_NAMES
+
+from coda_trl.report.elements import Table
+from coda_trl.report.render import markdown
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "ladder"))
+
+from claims import CLAIMS, claims_table  # noqa: E402
+from rebuild import fill  # noqa: E402
+from results import ALL_RUNGS, Results  # noqa: E402
+from run_all import METHODS, SEEDS, jobs  # noqa: E402
+from tables import buckets, by_rung, reflection, styles  # noqa: E402
+
+README, RESULTS = HERE / "README.md", HERE / "results"
+COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
+# Claims that are about the runs there are here, by the table that shows them.
+TESTED = [claim for claim in CLAIMS if claim.file in ("accuracy", "tokens", "buckets", "styles", "reflection")]
+
+
+def all_tables(results: Results) -> list[Table]:
+    """Every table, in the order of the page."""
+    claims = claims_table(results, TESTED, untestable=())
+    header = ["On word problems" if title == "On the ladder" else title for title in claims.header]
+    return [
+        dataclasses.replace(
+            claims,
+            caption="Holds: the whole 95% interval agrees with the claim, in the form given under Number. Holds "
+            "weakly: the number does, the interval does not exclude the contrary. Does not hold: the number "
+            "disagrees.",
+            header=header[:-1],
+            rows=[row[:-1] for row in claims.rows],
+        ),
+        by_rung(results, "accuracy", METHODS, columns=COLUMNS),
+        by_rung(results, "tokens", METHODS, columns=COLUMNS),
+        buckets(results, ("vlp", "asrr", "coda")),
+        dataclasses.replace(
+            reflection(results, METHODS),
+            caption="Ratio: percent of answers with the marker. Correct: percent of these that are right. The "
+            "paper's terms are its 17 reflective words, of which answers here have `wait` and `double-check`; a "
+            "second count is a check carried through to its comparison. Mean over seeds, 95% interval over seeds and "
+            "problems in brackets.",
+        ),
+        styles(results, METHODS),
+    ]
+
+
+def about(results: Results) -> str:
+    """A sentence or two about the runs there are."""
+    missing = [f"{name} seed {seed}" for name, seed in jobs(SEEDS) if seed not in results.summaries.get(name, {})]
+    if len(missing) == len(jobs(SEEDS)):
+        return "No run yet: there are no results.\n"
+    trained = [run.content for runs in results.summaries.values() for run in runs.values() if run.content["recipe"]]
+    lacking = f"Not run yet: {', '.join(missing)}." if missing else "Every run of the matrix is there."
+    if not trained:
+        return f"{lacking}\n"
+    seconds = sorted(content["train_seconds"] for content in trained)
+    devices = ", ".join(sorted({content["device"] for content in trained}))
+    steps = trained[0]["shared"]["steps"]
+    return (
+        f"{len(trained)} trainings of {steps} steps on {devices}, {seconds[len(seconds) // 2]:.0f} s each with others "
+        f"beside (median). {lacking}\n"
+    )
+
+
+def blocks(results: Results) -> dict[str, str]:
+    """What the page shows, by key: `runs`, a sentence about them, and `tables`; nothing of the latter without runs."""
+    if not results.summaries:
+        return {"runs": about(results), "tables": ""}
+    tables = "\n".join(markdown(table) for table in all_tables(results))
+    return {"runs": about(results), "tables": tables}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="Summaries (default: %(default)s).")
+    parser.add_argument("--page", type=Path, default=README, help="Page to fill (default: %(default)s).")
+    args = parser.parse_args()
+    args.page.write_text(fill(args.page.read_text(encoding="utf-8"), blocks(Results(args.results))), encoding="utf-8")
+    print(f"Written to {args.page}.")
+
+
+if __name__ == "__main__":
+    main()
