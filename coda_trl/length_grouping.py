@@ -31,7 +31,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
       tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
     - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
-      empty one it runs no model.
+      empty one it runs no model, and no backward pass follows.
 
     Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
@@ -44,6 +44,18 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
     """
+
+    def create_accelerator_and_postprocess(self):
+        super().create_accelerator_and_postprocess()
+        backward = self.accelerator.backward
+
+        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine takes it for one of its own and
+        # mixes up which gradients begin a step.
+        def backward_unless_empty(loss, **kwargs):
+            if loss.requires_grad:
+                backward(loss, **kwargs)
+
+        self.accelerator.backward = backward_unless_empty
 
     def _prepare_inputs(self, generation_batch):
         buffered = self._buffered_inputs
@@ -160,7 +172,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     def _compute_loss(self, model, inputs):
         if not inputs:
-            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+            return torch.zeros((), device=self.accelerator.device)
         loss = super()._compute_loss(model, inputs)
         if "row_share" not in inputs:  # in evaluation, and where rows keep TRL's micro-batches
             return loss

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, TWO_PROCESSES, train
@@ -162,6 +163,14 @@ def test_switched_off_it_is_trl_s_own_path(tiny_model, tmp_path):
     assert runs[0].shapes == runs[1].shapes
     for step, trl_step in zip(*(run.gradients for run in runs), strict=True):
         assert all(step[name].equal(trl_step[name]) for name in trl_step)
+
+
+def test_an_empty_micro_batch_has_no_backward_pass(tiny_model, tmp_path, monkeypatch):
+    """DeepSpeed's engine would take it for the first of a step."""
+    passes, backward = [], Accelerator.backward
+    monkeypatch.setattr(Accelerator, "backward", lambda self, loss: (passes.append(loss), backward(self, loss)))
+    record, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+    assert len(passes) == len(record.shapes) < trainer.state.global_step * trainer.args.gradient_accumulation_steps
 
 
 def test_rows_with_images_stay_as_they_are(tiny_model, tmp_path):
