@@ -49,8 +49,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         super().create_accelerator_and_postprocess()
         backward = self.accelerator.backward
 
-        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine takes it for one of its own and
-        # mixes up which gradients begin a step.
+        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine takes it for one of its own
+        # and mixes up which gradients begin a step.
         def backward_unless_empty(loss, **kwargs):
             if loss.requires_grad:
                 backward(loss, **kwargs)
