@@ -6,7 +6,7 @@ from accelerate.utils import gather
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
 
-from .microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup, width_multiple
+from .microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup, trim, width_multiple
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
 # sums over its tokens, divided by the tokens of all micro-batches.
@@ -87,7 +87,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         masks = [torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1) for batch in batches]
         order, widths = self._sort_by_length(torch.cat(masks))
         counts = fill_evenly(widths, self._token_budget(self.args.per_device_train_batch_size, widths))
-        micro_batches = regroup(batches, order, counts)
+        micro_batches = [trim(batch, self._width_multiple) for batch in regroup(batches, order, counts)]
 
         masks = [batch["completion_mask"] * batch.get("tool_mask", 1) for batch in micro_batches]
         tokens = self.accelerator.reduce(torch.stack([mask.sum() for mask in masks]).float())

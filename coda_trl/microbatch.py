@@ -128,6 +128,28 @@ def regroup(
     ]
 
 
+def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict[str, torch.Tensor]:
+    """
+    Cuts off the columns behind the longest completion of a batch. The loss of hundreds of short rows, as wide as the
+    longest completion of all batches, would take more memory than that of a few long rows ever does.
+
+    Args:
+        batch (`dict[str, torch.Tensor]`):
+            Tensors of shape `(B, P)`, whose keys begin with `prompt_`, and of shapes `(B, C)`, `(B, 1)`, `(B,)` and
+            `()`. `completion_mask` is 1 for tokens, 0 behind them.
+        multiple (`int`, *optional*, defaults to `64`):
+            What widths are rounded up to a multiple of. As many columns are left besides, for whole rows to be rounded
+            up as well.
+
+    Returns:
+        `dict[str, torch.Tensor]`: Views of the same tensors.
+    """
+    width = int(padded_widths(batch["completion_mask"], multiple).max()) + multiple
+    return {
+        key: value if key.startswith("prompt_") or value.ndim < 2 else value[:, :width] for key, value in batch.items()
+    }
+
+
 def padded_widths(attention_mask: torch.Tensor, multiple: int = WIDTH_MULTIPLE) -> torch.Tensor:
     """
     Width that each row needs: its number of tokens, rounded up, but no wider than it came.

@@ -16,7 +16,7 @@ from small_training import launch
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer
-from coda_trl.microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup
+from coda_trl.microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup, trim
 
 WIDTHS = st.lists(st.integers(1, 3000), min_size=1, max_size=80).map(lambda widths: sorted(widths, reverse=True))
 
@@ -59,6 +59,21 @@ def test_regroup_moves_whole_rows():
     assert first["ids"].tolist() == [[14, 15]] and first["ratio"].tolist() == [[12.0]]
     assert second["ids"][:, 0].tolist() == [0, 10, 2, 12, 4] and second["ratio"].shape == (5, 1)
     assert first["all"] == second["all"] == 7
+
+
+@pytest.mark.parametrize("lengths, width", [([3, 9], 24), ([0, 0], 16), ([28, 2], 30)])
+def test_trim_cuts_behind_the_longest_completion(lengths, width):
+    mask = (torch.arange(30) < torch.tensor(lengths)[:, None]).long()
+    batch = {"prompt_ids": torch.ones(2, 40), "completion_mask": mask, "ratio": mask[:, :1], "all": torch.tensor(7)}
+    shapes = {key: tuple(value.shape) for key, value in trim(batch, 8).items()}
+    assert shapes == {"prompt_ids": (2, 40), "completion_mask": (2, width), "ratio": (2, 1), "all": ()}
+
+
+def test_losses_are_no_wider_than_their_own_completions(tiny_model, tmp_path):
+    _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, beta=0.1)
+    masks = [batch["completion_mask"] for batch in trainer._buffered_inputs if batch]
+    assert all(mask.size(1) < mask.sum(dim=1).max() + 2 * trainer._width_multiple for mask in masks)
+    assert len({mask.size(1) for mask in masks}) > 1
 
 
 @st.composite
