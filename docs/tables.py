@@ -21,8 +21,16 @@ from coda_trl.shaping import shape_rewards
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
+# What docs/scaling.md gives on the command line to train a large model on one GPU.
+ONE_GPU_LORA = (
+    "--generation_batch_size 256 --gradient_accumulation_steps 256 --dtype bfloat16 --use_peft --lora_r 32 "
+    "--lora_alpha 64 --lora_dropout 0 --lora_target_modules all-linear --learning_rate 2e-5 "
+    "--vllm_tensor_parallel_size 1 --vllm_gpu_memory_utilization 0.5"
+)
 MEMORY_ROWS = (
     ("qwen3-0.6b", "one_gpu", 1),
+    ("qwen3-8b", "one_gpu", 1, ONE_GPU_LORA),
+    ("qwen3-14b", "one_gpu", 1, ONE_GPU_LORA),
     ("qwen3-4b", "zero2", 8),
     ("qwen3-4b", "fsdp2", 8),
     ("qwen3-8b", "zero3", 4),
@@ -85,11 +93,12 @@ def memory_table() -> str:
         "Peak, generation | Peak, backward |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for model, launch_file, processes in MEMORY_ROWS:
+    for model, launch_file, processes, *flags in MEMORY_ROWS:
         launch = read_launch(f"{ROOT}/recipes/accelerate/{launch_file}.yaml", processes)
         recipe = yaml.safe_load((ROOT / "recipes" / model / "coda.yaml").read_text())
         steps = recipe["generation_batch_size"] // (recipe["per_device_train_batch_size"] * launch.num_processes)
         argv = ["--config", f"{ROOT}/recipes/{model}/coda.yaml", "--gradient_accumulation_steps", str(steps)]
+        argv += " ".join(flags).split()
         parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig))
         *_, data_args, args, model_args, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
         config = AutoConfig.for_model(**json.loads((ROOT / "recipes" / model / "config.json").read_text()))
@@ -99,7 +108,8 @@ def memory_table() -> str:
         amounts = [sum(memory.state.values()), sum(memory.generation.values()), sum(memory.training.values())]
         amounts += [memory.generation_peak, memory.training_peak]
         cells = " | ".join(f"{amount / GIB:.1f}" for amount in amounts)
-        lines.append(f"| {model} | {launch.num_processes} x {recipe['gpu_memory']} | `{launch_file}` | {cells} |")
+        name = f"{model}, LoRA" if model_args.use_peft else model
+        lines.append(f"| {name} | {launch.num_processes} x {recipe['gpu_memory']} | `{launch_file}` | {cells} |")
     return "\n".join(lines)
 
 
