@@ -287,3 +287,10 @@ def test_tables_are_in_step_with_the_code(monkeypatch):
     for page, mark, table in load_script(DOCS / "tables.py").tables():
         written = (DOCS / page).read_text()
         assert f"<!-- begin {mark} -->\n{table}\n<!-- end -->" in written, "run `python docs/tables.py`"
+
+
+def test_the_command_for_one_gpu_is_that_of_the_table(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    flags = load_script(DOCS / "tables.py").ONE_GPU_LORA.split()
+    (command,) = [line for line in commands(DOCS / "scaling.md") if "--use_peft" in line]
+    assert [word for word in flags if word not in command.split()] == []
