@@ -7,6 +7,7 @@ A run that was ended goes on when it is started again. `python recipes/report.py
 results.
 """
 
+import sys
 from dataclasses import dataclass, field
 
 from trl import TrlParser
@@ -33,7 +34,10 @@ class BenchmarkArguments:
 
 
 def main() -> None:
-    config, arguments = TrlParser((EvaluationConfig, BenchmarkArguments)).parse_args_and_config()
+    try:
+        config, arguments = TrlParser((EvaluationConfig, BenchmarkArguments)).parse_args_and_config()
+    except (ImportError, ValueError) as problem:  # a setting that cannot work, or vLLM is not there
+        sys.exit(f"error: {problem}")
     benchmarks = [
         load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit)
         for spec in arguments.benchmarks

@@ -17,6 +17,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -125,6 +126,12 @@ def main(argv: Sequence[str]) -> int:
     parser = TrlParser(ARGUMENTS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reward_args, data_args, _, args, model_args = parser.parse_args_and_config(argv)
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
+    if args.use_vllm and find_spec("vllm") is None:  # TRL says so too, but only behind the weights
+        logger.error(
+            '`use_vllm` is true, but vLLM is not installed: `pip install "coda-trl[vllm]"` (in a clone '
+            '`pip install -e ".[vllm]"`), or `--use_vllm false` to generate with transformers, which is much slower.'
+        )
+        return 1
 
     name, revision = model_args.model_name_or_path, model_args.model_revision
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=args.trust_remote_code)

@@ -298,3 +298,15 @@ def test_the_command_line_evaluates_the_ladder_by_rung(tiny_model, tmp_path, mon
     samples = list(read_samples(tmp_path / "out" / "samples.jsonl"))
     assert sorted(sample["rung"] for sample in samples) == sorted(2 * [1, 2, 3, 4, 5, 6])
     assert set(load_samples(tmp_path / "out" / "samples.jsonl")) == {f"ladder rung {rung}" for rung in range(1, 7)}
+
+
+def test_without_vllm_the_command_ends_in_a_sentence_before_anything_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("coda_trl.evaluation.config.find_spec", lambda name: None)
+    arguments = f"--model_name_or_path no/model --benchmarks no-benchmark --output_dir {tmp_path / 'out'}"
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *arguments.split()])
+    recipe = Path(__file__).parents[1] / "recipes" / "evaluate.py"
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(recipe), run_name="__main__")
+    assert "vLLM is not installed" in end.value.code
+    assert 'pip install "coda-trl[vllm]"' in end.value.code and "--engine transformers" in end.value.code
+    assert not (tmp_path / "out").exists()

@@ -76,6 +76,13 @@ def test_unknown_reward_is_named_before_anything_is_loaded(recipe, name):
         TRAIN.main([*recipe, "--reward_funcs", name])
 
 
+def test_missing_vllm_is_said_before_anything_is_loaded(recipe, monkeypatch, caplog):
+    monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
+    monkeypatch.setattr(TRAIN, "AutoTokenizer", None)
+    assert TRAIN.main([*recipe, "--use_vllm", "true"]) == 1
+    assert 'pip install "coda-trl[vllm]"' in caplog.text and "--use_vllm false" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["get_soft_overlong_punishment", "get_repetition_penalty_reward"])
 def test_rewards_of_trl_that_have_to_be_made_are_reachable_by_name(name):
     (reward,) = TRAIN.find_reward(name, 100)(completions=["1 2 3"], completion_ids=[[1, 2, 3]])

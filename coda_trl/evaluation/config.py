@@ -1,6 +1,7 @@
 """Settings of an evaluation."""
 
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from .generation import SamplingSettings
@@ -47,6 +48,7 @@ class EvaluationConfig:
 
     Raises:
         ValueError: If a value is out of range.
+        ImportError: If `engine` is `"vllm"` and vLLM is not installed.
     """
 
     model_name_or_path: str
@@ -80,6 +82,11 @@ class EvaluationConfig:
             raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
+        if self.engine == "vllm" and find_spec("vllm") is None:  # before data and model are fetched
+            raise ImportError(
+                "engine='vllm', the default, but vLLM is not installed: `pip install \"coda-trl[vllm]\"` (in a clone "
+                "`pip install -e \".[vllm]\"`), or set engine='transformers' (`--engine transformers`): slower"
+            )
 
     @property
     def sampling(self) -> SamplingSettings:
