@@ -5,8 +5,11 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
+import huggingface_hub
 import pytest
 import yaml
+from huggingface_hub.utils import _http
 from rich.console import Console
 from transformers import AutoConfig, Qwen3Config
 from trl import ModelConfig
@@ -426,6 +429,35 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
     assert "prompt lengths and end-of-sequence tokens were not checked" in text
     status, text = report("--config", "recipes/qwen3-8b/coda.yaml", "--dry_run", "--model_config", "no/model")
     assert "so memory was not estimated" in text
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[str]:
+    """What the hub's client asks for, on a machine without a network."""
+    asked = []
+
+    def refuse(request: httpx.Request):
+        asked.append(f"{request.method} {request.url}")
+        raise httpx.ConnectError("Name or service not known", request=request)
+
+    client = httpx.Client(transport=httpx.MockTransport(refuse))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(_http, "_GLOBAL_CLIENT", client)
+    monkeypatch.setattr(_http.time, "sleep", lambda seconds: pytest.fail(f"waits {seconds} s to ask again"))
+    return asked
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(tiny_recipe, asked):
+    status, text = report(*tiny_recipe, "--model_name_or_path", "no/model")
+    assert status == 0, text
+    assert asked == ["HEAD https://huggingface.co"]
+    assert text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
+
+
+def test_the_hub_is_not_asked_where_nothing_is_fetched(tiny_recipe, asked):
+    status, text = report(*tiny_recipe)
+    assert status == 0 and "Nothing speaks against this run." in text
+    assert asked == []
 
 
 def test_14b_on_40_gib_cannot_work(monkeypatch):

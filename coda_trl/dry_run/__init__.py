@@ -20,6 +20,7 @@ from ..data import DataArguments, find_stop_tokens, load_generation_config
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method
 from .findings import Finding, error, warning
+from .hub import ask_the_hub_once
 from .inspection import inspect_data
 from .launch import planned_config, read_launch
 from .memory import ModelSize, estimate_memory, model_size
@@ -61,6 +62,7 @@ class DryRunArguments:
     )
 
 
+@ask_the_hub_once()
 def dry_run(argv: Sequence[str], script_arguments: Sequence[type] = (), console: Console | None = None) -> int:
     """
     Reports on a run.
@@ -130,7 +132,8 @@ def _load_config(plan: DryRunArguments, model_name: str | None, findings: list[F
             warning(
                 "model_config",
                 f"The configuration of {location} could not be read ({problem}), so memory was not estimated. Give "
-                "its config.json as `--model_config PATH`.",
+                "its config.json as `--model_config PATH` (and set HF_HUB_OFFLINE=1, so that nothing waits for the "
+                "hub).",
             )
         )
         return None
@@ -155,7 +158,8 @@ def _load_tokenizer(model_name: str | None, findings: list[Finding]) -> PreTrain
             warning(
                 "model_name_or_path",
                 f"The tokenizer of {model_name} could not be loaded here ({first_line}), so prompt lengths and "
-                "end-of-sequence tokens were not checked.",
+                "end-of-sequence tokens were not checked. Without access to the hub, give a folder as "
+                "`--model_name_or_path` (and set HF_HUB_OFFLINE=1, so that nothing waits for it).",
             )
         )
         return None

@@ -1,0 +1,45 @@
+"""A hub that cannot be reached is found out once, in place of six times a file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from huggingface_hub import close_session, constants, get_session
+from huggingface_hub.errors import OfflineModeIsEnabled
+
+PATIENCE = 5.0  # seconds
+
+
+@contextmanager
+def ask_the_hub_once() -> Iterator[None]:
+    """
+    Looks whether the hub answers before the first file is fetched from it. If it does not, every file is looked for in
+    the cache alone, as with `HF_HUB_OFFLINE=1`. (`huggingface_hub` asks six times for each file, with waits of 23
+    seconds in all in between.)
+
+    Nothing is asked where nothing is fetched.
+    """
+    client = get_session()
+    hooks = client.event_hooks
+    client.event_hooks = hooks | {"request": [*hooks["request"], _FirstLook(client)]}
+    try:
+        yield
+    finally:
+        close_session()  # the next session is one without the hook
+
+
+class _FirstLook:
+    def __init__(self, client: httpx.Client):
+        self.client = client
+        self.looked = False
+        self.problem: httpx.TransportError | None = None
+
+    def __call__(self, request: httpx.Request) -> None:
+        if not self.looked:
+            self.looked = True
+            try:
+                self.client.head(constants.ENDPOINT, timeout=PATIENCE)
+            except httpx.TransportError as problem:
+                self.problem = problem
+        if self.problem is not None:
+            raise OfflineModeIsEnabled(f"{constants.ENDPOINT} cannot be reached: {self.problem}.")
