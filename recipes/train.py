@@ -60,6 +60,13 @@ class RewardArguments:
     )
 
 
+USAGE = "%(prog)s --config RECIPE [--overlay FILE ...] [--dry_run] [--SETTING VALUE ...]"
+EPILOG = """\
+Few of these are ever needed: --config RECIPE is the run, --overlay FILE and single settings change it, --dry_run
+says what it would do. The settings of the method (--coda_alpha and so on) are explained in
+docs/reference/config.md, recipes and overlays in docs/recipes.md; the rest is TRL's and transformers'.
+"""
+
 SCRIPT_ARGUMENTS = (RewardArguments,)
 ARGUMENTS = (*SCRIPT_ARGUMENTS, DataArguments, DryRunArguments, CodaGRPOConfig, ModelConfig)
 
@@ -123,7 +130,13 @@ def main(argv: Sequence[str]) -> int:
     if plan.dry_run:
         return dry_run(argv, SCRIPT_ARGUMENTS)
 
-    parser = TrlParser(ARGUMENTS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = TrlParser(
+        ARGUMENTS,
+        usage=USAGE,
+        description=__doc__,
+        epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     reward_args, data_args, _, args, model_args = parser.parse_args_and_config(argv)
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
     if args.use_vllm and find_spec("vllm") is None:  # TRL says so too, but only behind the weights

@@ -131,3 +131,5 @@ def test_help_explains_overlays_and_lists_every_kind_of_argument(capsys):
     text = capsys.readouterr().out
     for argument in ("--overlay", "--dataset", "--reward_funcs", "--coda_alpha", "--lora_r", "--dry_run"):
         assert argument in text
+    assert "--config RECIPE [--overlay FILE ...] [--dry_run]" in text.splitlines()[0]
+    assert "docs/reference/config.md" in "".join(text.splitlines()[-3:])
