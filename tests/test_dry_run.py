@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -479,3 +481,17 @@ def test_a_run_on_the_cpu_has_no_memory_of_a_gpu(tiny_recipe):
     for changes in (["--use_cpu", "true"], ["--accelerate_config", str(ROOT / "recipes/accelerate/cpu.yaml")]):
         status, text = report(*tiny_recipe, *changes)
         assert status == 0 and "Memory of one GPU" not in text
+
+
+def test_peft_is_needed_for_lora_alone(tiny_recipe):
+    """As the recipes for whole models, in an environment without it."""
+    code = (
+        "import sys; sys.modules['peft'] = None\n"
+        "from coda_trl.dry_run import dry_run\n"
+        "sys.exit(dry_run(sys.argv[1:]) + dry_run([*sys.argv[1:], '--use_peft']))"
+    )
+    command = [sys.executable, "-c", code, *tiny_recipe]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("Memory of one GPU") == 1
+    assert "PEFT" in run.stdout.replace("\n", " ")

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from peft.utils.error import NoMatchingPeftModuleError
 from rich.console import Console
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 from trl import ModelConfig, TrlParser
@@ -23,7 +22,7 @@ from .findings import Finding, error, warning
 from .hub import ask_the_hub_once
 from .inspection import inspect_data
 from .launch import planned_config, read_launch
-from .memory import ModelSize, estimate_memory, model_size
+from .memory import LoraTargetError, ModelSize, estimate_memory, model_size
 from .report import print_batch, print_data, print_findings, print_memory
 
 __all__ = ["DryRunArguments", "dry_run"]
@@ -142,7 +141,7 @@ def _load_config(plan: DryRunArguments, model_name: str | None, findings: list[F
 def _read_size(config: PretrainedConfig, model_args: ModelConfig, findings: list[Finding]) -> ModelSize | None:
     try:
         return model_size(config, model_args)
-    except NoMatchingPeftModuleError as problem:
+    except LoraTargetError as problem:
         findings.append(error("lora_target_modules", str(problem)))
     except ValueError as problem:
         findings.append(warning("model_config", f"Memory was not estimated: {problem}."))

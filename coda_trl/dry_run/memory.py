@@ -6,14 +6,17 @@ and the allocator keep), it is meant to be a little high.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from peft import get_peft_model
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from trl import ModelConfig, get_peft_config
 
 from ..config import CodaGRPOConfig
 from .launch import Launch
+
+if TYPE_CHECKING:
+    from peft import PeftConfig
 
 GIB = 2**30
 
@@ -35,6 +38,10 @@ ZERO3_LIVE = 1e9
 FIXED = 3 * GIB
 # What vLLM needs of its share for activations and CUDA graphs, at the 4,096 batched tokens that TRL sets.
 VLLM_WORKSPACE = 1.5 * GIB
+
+
+class LoraTargetError(ValueError):
+    """LoRA's target modules are not in the model."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,8 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
         [`ModelSize`]
 
     Raises:
-        ValueError: If the configuration does not tell the sizes, or LoRA's target modules are not in the model.
+        ValueError: If the configuration does not tell the sizes, or PEFT is needed and not installed.
+        LoraTargetError: If LoRA's target modules are not in the model.
     """
     text = config.get_text_config()
     sizes = text.to_dict()
@@ -97,7 +105,7 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
         model = AutoModelForCausalLM.from_config(config)
     parameters = trainable = model.num_parameters()
     if model_args.use_peft:
-        trainable = get_peft_model(model, get_peft_config(model_args)).get_nb_trainable_parameters()[0]
+        trainable = _lora_parameters(model, get_peft_config(model_args))
     head_dim = sizes.get("head_dim") or text.hidden_size // text.num_attention_heads
     return ModelSize(
         parameters=parameters,
@@ -110,6 +118,15 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
         vocabulary=text.vocab_size,
         max_positions=text.max_position_embeddings,
     )
+
+
+def _lora_parameters(model: PreTrainedModel, lora: "PeftConfig") -> int:
+    from peft import get_peft_model  # here, as it need not be installed where no adapter is trained
+
+    try:
+        return get_peft_model(model, lora).get_nb_trainable_parameters()[0]
+    except ValueError as problem:
+        raise LoraTargetError(str(problem)) from problem
 
 
 @dataclass(frozen=True)
