@@ -1,5 +1,6 @@
 """The report: the paper's Table 1 re-entered, what is shown for which files, and that the page stands alone."""
 
+import itertools
 import json
 import re
 import runpy
@@ -164,11 +165,13 @@ def test_samples_with_a_rung_are_split_by_it(full):
 class Collector(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.tags, self.links, self.text = [], [], []
+        self.tags, self.links, self.text, self.alternatives = [], [], [], []
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
         self.links += [value for name, value in attributes if name in ("src", "href")]
+        if tag == "img":
+            self.alternatives.append(dict(attributes).get("alt", ""))
 
     def handle_data(self, data):
         self.text.append(data)
@@ -181,6 +184,25 @@ def test_the_page_needs_no_other_file_and_no_network(full):
     assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in parsed.links)
     assert not {"script", "link", "iframe"} & set(parsed.tags)  # and a run's name does not become markup
     assert "@import" not in full.read_text() and "url(" not in full.read_text()
+
+
+def test_every_figure_says_in_words_what_it_shows(full):
+    parsed = Collector()
+    parsed.feed(full.read_text())
+    by_title = {alternative.partition(".")[0]: alternative for alternative in parsed.alternatives}
+    assert by_title.keys() == {figure["title"] for figure in read_tables(full)["figures"].values()}
+    assert by_title["Tokens and accuracy by difficulty"].endswith(
+        "Runs: CODA <script>. Panels: tokens / tokens of GRPO, by percentile of difficulty (hardest left); "
+        "accuracy difference (points), by percentile of difficulty (hardest left)."
+    )
+    assert "Runs: GRPO, CODA <script>." in by_title["Reward, shaping and length"]
+    assert "base reward, by step; completion length (tokens), by step." in by_title["Reward, shaping and length"]
+    budgets = by_title["Budget curves by difficulty"]
+    for band, panel in itertools.product(
+        ("easy", "medium", "hard"), ("Pr(correct | n) (%), by budget", "best budget")
+    ):
+        assert re.search(rf"{band}: \d+ problems, {re.escape(panel)}", budgets), (band, panel)
+    assert "b rung 2, accuracy (%), by tokens per answer" in by_title["Accuracy against tokens"]
 
 
 def test_every_number_in_the_pages_tables_is_in_tables_json(full):

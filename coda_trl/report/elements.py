@@ -100,6 +100,21 @@ class Plot:
     canvas: Canvas
     data: dict[str, Any]
 
+    @property
+    def description(self) -> str:
+        """The picture in words, for those who do not see it: the runs, and what each panel shows against what."""
+        panels = [panel for panel in self.canvas.axes if panel.get_visible()]
+        runs = dict.fromkeys(label for panel in panels for label in panel.get_legend_handles_labels()[1])
+        # A row is labelled at its left end, and a column may have its title at the top alone.
+        places = [(panel.get_subplotspec().rowspan.start, panel.get_subplotspec().colspan.start) for panel in panels]
+        labels = {row: panel.get_ylabel() for (row, column), panel in zip(places, panels, strict=True) if column == 0}
+        titles = {column: panel.get_title() for (row, column), panel in zip(places, panels, strict=True) if row == 0}
+        shown = []
+        for (row, column), panel in zip(places, panels, strict=True):
+            quantity = ", ".join(filter(None, (panel.get_title() or titles[column], labels[row])))
+            shown.append(f"{quantity}, by {panel.get_xlabel()}")
+        return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
+
 
 @dataclass
 class Section:
