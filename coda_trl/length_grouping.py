@@ -6,7 +6,7 @@ from accelerate.utils import gather
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
 
-from .microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup, trim, width_multiple
+from .microbatch import LeftAligned, cheapest_fill, padded_widths, regroup, trim, width_multiple
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
 # sums over its tokens, divided by the tokens of all micro-batches.
@@ -25,9 +25,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     methods change:
 
     - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them anew, few long rows or many short
-      ones together, into as few micro-batches as hold no more tokens each than TRL's do when rollouts run to
-      `max_completion_length`. The others stay empty. Rows never move to another optimizer step or process. All
-      processes cut alike, so that their forward passes stay in step.
+      ones together, so that padding and passes cost the least time. No micro-batch holds more tokens than TRL's do
+      when rollouts run to `max_completion_length`. Those left over are empty. Rows never move to another optimizer
+      step or process. All processes cut alike, so that their forward passes stay in step.
     - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
       tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
     - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
@@ -86,7 +86,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     def _group_by_length(self, batches):
         masks = [torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1) for batch in batches]
         order, widths = self._sort_by_length(torch.cat(masks))
-        counts = fill_evenly(widths, self._token_budget(self.args.per_device_train_batch_size, widths))
+        budget = self._token_budget(self.args.per_device_train_batch_size, widths)
+        counts = cheapest_fill(widths, budget, most=len(batches))
         micro_batches = [trim(batch, self._width_multiple) for batch in regroup(batches, order, counts)]
 
         masks = [batch["completion_mask"] * batch.get("tool_mask", 1) for batch in micro_batches]
@@ -139,7 +140,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         order, widths = self._sort_by_length(attention_mask)
         scores = [
             self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options)
-            for rows in order.split(fill(widths, self._token_budget(batch_size, widths)))
+            for rows in order.split(cheapest_fill(widths, self._token_budget(batch_size, widths)))
         ]
         logps, entropies, aux_losses = zip(*scores, strict=True)
         back = order.argsort()

@@ -2,17 +2,19 @@
 
 TRL cuts a generation batch into micro-batches in random order and leaves them all as wide as its longest prompt plus
 its longest completion. The functions here plan other cuts (rows sorted by length, few long ones or many short ones
-together, in as few micro-batches as a budget of tokens allows), regroup batches accordingly, and lay rows out without
-padding between or before their tokens. The trainer decides when that leaves the gradient as it is.
+together within a budget of tokens, so that they take the least time), regroup batches accordingly, and lay rows out
+without padding between or before their tokens. The trainer decides when that leaves the gradient as it is.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that come again need no new memory and suit tensor cores
+# Time that a forward and backward pass takes whatever its length (launching kernels, gathering weights), in tokens:
+# 3,400 for Qwen3-0.6B on an H200, 10,700 on an H100 (docs/performance.md). Half or twice as much changes little.
+PASS_COST = 8192
 
 
 def width_multiple(longest: int | None) -> int:
@@ -41,46 +43,23 @@ def width_multiple(longest: int | None) -> int:
     return max(8, 2 ** ((longest // 8).bit_length() - 1))
 
 
-def fill(widths: Sequence[int], budget: int) -> list[int]:
+def cheapest_fill(
+    widths: Sequence[int], budget: int, most: int | None = None, pass_cost: int = PASS_COST
+) -> list[int]:
     """
-    Fills micro-batches with rows, in order, as long as the padded micro-batch keeps within a budget of tokens.
+    Fills micro-batches with rows, in order, so that the tokens of all of them, padding included, and the passes cost
+    as little as possible together (by dynamic programming over where the last micro-batch begins).
 
     Args:
         widths (`Sequence[int]`):
             Width of each row in tokens, descending, so that the first row of a micro-batch is its widest.
         budget (`int`):
             Largest number of tokens of a micro-batch, padding included. A wider row gets a micro-batch of its own.
-
-    Returns:
-        `list[int]`: Number of rows of each micro-batch.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.microbatch import fill
-
-    >>> fill([100, 60, 50, 20, 20, 20, 10], budget=120)
-    [1, 2, 4]
-
-    ```
-    """
-    counts, start = [], 0
-    while start < len(widths):
-        counts.append(min(max(1, budget // widths[start]), len(widths) - start))
-        start += counts[-1]
-    return counts
-
-
-def fill_evenly(widths: Sequence[int], budget: int) -> list[int]:
-    """
-    Fills as few micro-batches as a budget allows (see [`fill`]), as evenly as possible: with the smallest budget that
-    needs no more of them.
-
-    Args:
-        widths (`Sequence[int]`):
-            Width of each row in tokens, descending.
-        budget (`int`):
-            Largest number of tokens of a micro-batch, padding included.
+        most (`int`, *optional*):
+            Largest number of micro-batches, which has to suffice for the budget. By default there is no limit.
+        pass_cost (`int`, *optional*, defaults to `8192`):
+            Tokens that could be computed in the time that a micro-batch takes besides its tokens. It is doubled until
+            there are no more micro-batches than `most`.
 
     Returns:
         `list[int]`: Number of rows of each micro-batch, none of them 0.
@@ -88,17 +67,33 @@ def fill_evenly(widths: Sequence[int], budget: int) -> list[int]:
     Example:
 
     ```python
-    >>> from coda_trl.microbatch import fill_evenly
+    >>> from coda_trl.microbatch import cheapest_fill
 
-    >>> fill_evenly([1000, 500, 500, 100, 100, 100, 100, 100], budget=1500)
+    >>> cheapest_fill([1000, 500, 500, 100, 100, 100, 100, 100], budget=1500, pass_cost=100)
     [1, 2, 5]
-    >>> fill_evenly([200] * 8, budget=1000)
-    [4, 4]
+    >>> cheapest_fill([1000, 500, 500, 100, 100, 100, 100, 100], budget=5000, pass_cost=1000)
+    [3, 5]
 
     ```
     """
-    fewest = len(fill(widths, budget))
-    return fill(widths, bisect_left(range(budget), True, key=lambda smaller: len(fill(widths, smaller)) <= fewest))
+    costs, starts = [0], [0]  # of the cheapest micro-batches of the first rows, and where their last one begins
+    for end in range(1, len(widths) + 1):
+        options = [(costs[end - 1] + widths[end - 1] + pass_cost, end - 1)]
+        for start in range(end - 2, -1, -1):
+            tokens = widths[start] * (end - start)
+            if tokens > budget:
+                break
+            options.append((costs[start] + tokens + pass_cost, start))
+        cost, start = min(options)
+        costs.append(cost)
+        starts.append(start)
+    counts, end = [], len(widths)
+    while end > 0:
+        counts.insert(0, end - starts[end])
+        end = starts[end]
+    if most is not None and len(counts) > most:
+        return cheapest_fill(widths, budget, most, 2 * pass_cost)
+    return counts
 
 
 def regroup(

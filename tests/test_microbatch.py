@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from itertools import accumulate
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from small_training import launch
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer
-from coda_trl.microbatch import LeftAligned, fill, fill_evenly, padded_widths, regroup, trim
+from coda_trl.microbatch import LeftAligned, cheapest_fill, padded_widths, regroup, trim
 
 WIDTHS = st.lists(st.integers(1, 3000), min_size=1, max_size=80).map(lambda widths: sorted(widths, reverse=True))
 
@@ -26,24 +26,37 @@ def sizes(widths, counts):
     return [count * widths[end - count] for count, end in zip(counts, accumulate(counts), strict=True)]
 
 
-@given(WIDTHS, st.integers(1, 10_000))
-def test_fill_keeps_to_the_budget_and_leaves_no_room(widths, budget):
-    counts = fill(widths, budget)
+def cost(widths, counts, pass_cost):
+    return sum(sizes(widths, counts)) + pass_cost * len(counts)
+
+
+@given(WIDTHS, st.integers(1, 10_000), st.integers(0, 5_000))
+def test_cheapest_fill_keeps_to_the_budget(widths, budget, pass_cost):
+    counts = cheapest_fill(widths, budget, pass_cost=pass_cost)
     assert sum(counts) == len(widths) and min(counts) > 0
-    for size, count, end in zip(sizes(widths, counts), counts, accumulate(counts), strict=True):
-        assert size <= budget or count == 1
-        assert end == len(widths) or size + widths[end - count] > budget  # the next row would not have fitted
+    assert all(size <= budget or count == 1 for size, count in zip(sizes(widths, counts), counts, strict=True))
 
 
-@given(WIDTHS, st.integers(1, 10_000))
-def test_fill_evenly_needs_no_more_micro_batches_and_makes_none_larger(widths, budget):
-    greedy, even = fill(widths, budget), fill_evenly(widths, budget)
-    assert sum(even) == len(widths) and len(even) == len(greedy) and min(even) > 0
-    assert max(sizes(widths, even)) <= max(sizes(widths, greedy))
+@given(WIDTHS.map(lambda widths: widths[:8]), st.integers(1, 10_000), st.integers(0, 5_000))
+def test_no_other_cut_is_cheaper(widths, budget, pass_cost):
+    found = cost(widths, cheapest_fill(widths, budget, pass_cost=pass_cost), pass_cost)
+    for breaks in range(len(widths)):
+        for places in combinations(range(1, len(widths)), breaks):
+            counts = [end - start for start, end in pairwise([0, *places, len(widths)])]
+            if all(size <= budget or count == 1 for size, count in zip(sizes(widths, counts), counts, strict=True)):
+                assert found <= cost(widths, counts, pass_cost)
 
 
-def test_fill_evenly_leaves_equal_rows_as_they_are():
-    assert fill_evenly([640] * 32, 4 * 640) == [4] * 8
+@given(WIDTHS, st.integers(1, 8))
+def test_cheapest_fill_makes_no_more_micro_batches_than_there_were(widths, rows):
+    batches = -(-len(widths) // rows)
+    counts = cheapest_fill(widths, rows * widths[0], most=batches, pass_cost=1)
+    assert len(counts) <= batches and sum(counts) == len(widths)
+    assert max(sizes(widths, counts)) <= rows * widths[0]
+
+
+def test_cheapest_fill_leaves_equal_rows_as_they_are():
+    assert cheapest_fill([640] * 32, 4 * 640, most=8) == [4] * 8
 
 
 def test_regroup_moves_whole_rows():
