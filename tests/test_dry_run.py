@@ -434,15 +434,23 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
 
 
 @pytest.fixture
-def asked(monkeypatch) -> list[str]:
-    """What the hub's client asks for, on a machine without a network."""
+def network() -> list[str]:
+    """What there is of a network: hosts that answer, with 404 to everything."""
+    return []
+
+
+@pytest.fixture
+def asked(monkeypatch, network) -> list[str]:
+    """What the hub's client asks for."""
     asked = []
 
-    def refuse(request: httpx.Request):
+    def answer(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.method} {request.url}")
+        if request.url.host in network:
+            return httpx.Response(404, request=request)
         raise httpx.ConnectError("Name or service not known", request=request)
 
-    client = httpx.Client(transport=httpx.MockTransport(refuse))
+    client = httpx.Client(transport=httpx.MockTransport(answer))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(_http, "_GLOBAL_CLIENT", client)
     monkeypatch.setattr(_http.time, "sleep", lambda seconds: pytest.fail(f"waits {seconds} s to ask again"))
@@ -454,6 +462,17 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(tiny_recipe, asked):
     assert status == 0, text
     assert asked == ["HEAD https://huggingface.co"]
     assert text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
+
+
+def test_a_hub_that_answers_is_asked_for_files(tiny_recipe, asked, network):
+    network.append("huggingface.co")
+    status, _ = report(*tiny_recipe, "--model_name_or_path", "no/model")
+    assert status == 0
+    assert asked[:2] == [
+        "HEAD https://huggingface.co",
+        "HEAD https://huggingface.co/no/model/resolve/main/config.json",
+    ]
+    assert asked.count("HEAD https://huggingface.co") == 1
 
 
 def test_the_hub_is_not_asked_where_nothing_is_fetched(tiny_recipe, asked):
