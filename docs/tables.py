@@ -126,9 +126,11 @@ def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str
     for path in sorted(folder.glob("recipes-qwen3-*.json")):
         for result in json.loads(path.read_text())["results"]:
             model = result["recipe"].partition("/")[0]
-            gpus = (
-                f"{result['processes']} {result['ranks'][0]['card']}" if result["ranks"] else str(result["processes"])
-            )
+            gpus = str(result["processes"])
+            if "server" in result:
+                gpus += f" + {result['server']['cards']} serving"
+            if result["ranks"]:
+                gpus += f" {result['ranks'][0]['card']}"
             head = f"| {model} | {gpus} | `{result['sharding']}` | {result['rollouts']} "
             if result["error"]:
                 memory.append(f"{head}| failed: {result['error']} " + "| " * 4)
@@ -137,9 +139,10 @@ def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str
                 peaks: dict[str, float] = {}
                 for process in rows["full"]["peaks"]:
                     for phase, kinds in process.items():
-                        moment = "rollout" if phase == "rollout" else "training"
+                        moment = "rollout" if phase in ("rollout", "weight transfer") else "training"
                         peaks[moment] = max(peaks.get(moment, 0), kinds["card"] / GIB)
-                generated = result["rollouts"] == "generated"
+                # Beside a server, nothing but the training state is estimated for generation.
+                generated = result["rollouts"] == "generated" and "server" not in result
                 estimates = [result["estimate"][f"{moment}_peak"] / GIB for moment in ("training", "generation")]
                 generation = f"{estimates[1]:.1f} | {peaks['rollout']:.1f}" if generated else "| "
                 memory.append(f"{head}| {estimates[0]:.1f} | {peaks['training']:.1f} | {generation} |")

@@ -4,9 +4,24 @@ import json
 import os
 import subprocess
 import sys
+import time
+from argparse import Namespace
 from pathlib import Path
 
+import pytest
+from rich.console import Console
+from trl import ModelConfig, TrlParser
+
+from coda_trl.dry_run.launch import Launch, planned_config
+
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
+
+from processes import Command  # noqa: E402
+from recipes_report import print_result, summarise  # noqa: E402
+from server import MeasuredServer  # noqa: E402
+
+import recipes  # noqa: E402
 
 
 def run(out: Path, *options: str) -> tuple[subprocess.CompletedProcess, dict]:
@@ -29,11 +44,13 @@ def run(out: Path, *options: str) -> tuple[subprocess.CompletedProcess, dict]:
 
 def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
     kinds = ["full", "lognormal", "lognormal-trl"]
-    done, result = run(tmp_path, "--gpus", "2", "--rollouts", "generated", "--steps", *kinds)
+    done, result = run(tmp_path, "--gpus", "2", "--rollouts", "generated", "--longest", "16", "--steps", *kinds)
     assert done.returncode == 0, done.stdout + done.stderr
     assert result["error"] is None
     full, *short = zip(*(rank["steps"] for rank in result["ranks"]), strict=True)
     assert [length for step in full for length in step["lengths"]] == [64] * 8  # 4 micro-batches of 1, twice
+    for step in full:  # no more are generated, but all are trained on
+        assert 0 < step["generated_tokens"] <= 16 * 4
     for steps in short:
         lengths = [length for step in steps for length in step["lengths"]]
         assert max(lengths) == 64 and sum(lengths) < 64 * 8 / 4  # a seventh on average
@@ -60,3 +77,107 @@ def test_a_run_that_does_not_end_is_reported(tmp_path):
     assert done.returncode == 1
     assert "time limit" in result["error"]
     assert result["rows"] == []
+
+
+SERVER = Namespace(
+    model="qwen3-8b", method="coda", gpus=8, server=4, rollouts="generated", longest=None, micro_batches=4
+)
+SERVER.steps, SERVER.tiny, SERVER.cpu = ["full", "lognormal"], False, False
+
+
+def test_a_server_is_used_as_the_overlay_says(tmp_path):
+    recipe, overlay = (
+        recipes.yaml.safe_load(path.read_text())
+        for path in (recipes.RECIPES / "qwen3-8b" / "coda.yaml", recipes.SERVER_OVERLAY)
+    )
+    arguments = recipes.recipe_arguments(SERVER, recipe, overlay, tmp_path / "model", tmp_path, port=8123)
+    parser = TrlParser((planned_config(Launch(4, "zero3")), ModelConfig))
+    config, *_ = parser.parse_args_and_config(arguments, return_remaining_strings=True)
+    assert (config.use_vllm, config.vllm_mode, config.vllm_enable_sleep_mode) == (True, "server", False)
+    assert config.vllm_server_timeout == overlay["vllm_server_timeout"] == 1800
+    assert (config.vllm_server_host, config.vllm_server_port) == ("127.0.0.1", 8123)
+    assert config.generation_batch_size == 4 * 4 and config.gradient_accumulation_steps == 4  # cut
+    assert config.max_completion_length == 16384  # not cut
+
+
+def test_a_server_that_ends_ends_the_run(tmp_path, monkeypatch):
+    args = Namespace(**vars(SERVER) | {"gpus": 2, "server": 1, "cpu": True, "tiny": True})
+    recipes.save_random_model(recipes.RECIPES / "qwen3-8b" / "config.json", tmp_path / "model", tiny=True)
+    ends = [sys.executable, "-c", "raise SystemExit('OSError: the port is taken')"]
+    monkeypatch.setattr(recipes, "serve_command", lambda *arguments: ends)
+    trainings = []
+
+    def start(args, sharding, spec):
+        trainings.append(Command([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "spec.log", {}))
+        return trainings[0]
+
+    monkeypatch.setattr(recipes, "start", start)
+    begin = time.perf_counter()
+    result = recipes.run(args, "none", tmp_path / "model", tmp_path, seconds=50)
+    assert result["error"] == "the server ended: OSError: the port is taken"
+    assert time.perf_counter() - begin < 40 and not trainings[0].processes()
+    assert result["server"] == {"cards": 1, "card_peaks": []}
+    assert result["recipe_micro_batches"] == 2048  # all of the recipe's batch, by the one that trains
+
+
+def test_the_fullest_that_the_servers_cards_have_been_is_kept(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(
+        '#!/bin/sh\n[ "$*" = "--query-gpu=memory.used --format=csv,noheader,nounits -i 4,5" ] && cat "$USED"'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("USED", str(tmp_path / "used"))
+    server = MeasuredServer([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", (4, 5))
+    try:
+        for used in ("100\n70000", "71000\n90"):  # MiB
+            (tmp_path / "used").write_text(used)
+            assert server.watch() is None
+    finally:
+        server.stop()
+    assert server.peaks == [71000 * 2**20, 70000 * 2**20]
+
+
+def test_weights_on_their_way_count_neither_as_rollout_nor_as_update():
+    memory = {"allocated": 2**30, "reserved": 2 * 2**30, "card": 40 * 2**30}
+    seconds = {"rollout": 8.0, "weight transfer": 2.0, "rewards and log-probabilities": 1.0}
+    seconds |= {"forward and backward": 3.0, "optimizer": 1.0}
+    phases = {phase: memory | {"seconds": value} for phase, value in seconds.items()}
+    step = {"kind": "full", "phases": phases, "lengths": [90], "prompt_length": 10, "generated_tokens": 80}
+    result = {
+        "recipe": "qwen3-8b/coda.yaml",
+        "processes": 2,
+        "server": {"cards": 1, "card_peaks": [70 * 2**30]},
+        "sharding": "fsdp2",
+        "rollouts": "generated",
+        "error": None,
+        "micro_batches": 4,
+        "recipe_micro_batches": 512,
+        "recipe_steps": 314,
+        "estimate": {"training_peak": 44 * 2**30, "generation_peak": 20 * 2**30},
+        "ranks": [{"steps": [step]}] * 2,
+    }
+    (row,) = result["rows"] = summarise(result)
+    assert row["seconds"] == seconds
+    assert row["rollout_tokens_per_second"] == 2 * 80 / 8
+    assert row["update_tokens_per_second"] == 2 * 100 / 5
+    console = Console(record=True, width=160)
+    print_result(console, result)
+    text = console.export_text()
+    assert "Backward pass: 40.0 GiB measured, 44.0 estimated (+10%)" in text
+    assert "Cards of the server: 70.0 GiB measured" in text
+    assert "Generation:" not in text  # beside a server there is nothing to estimate
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--server", "1"], "--rollouts generated"),
+        (["--longest", "64"], "--rollouts generated"),
+        (["--server", "2", "--rollouts", "generated"], "leaves none of the 2 cards"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, message, capsys):
+    with pytest.raises(SystemExit):
+        recipes.main(["--model", "qwen3-4b", "--gpus", "2", *options])
+    assert message in capsys.readouterr().err

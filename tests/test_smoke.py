@@ -19,9 +19,10 @@ sys.path.insert(0, str(REPOSITORY / "benchmarks" / "gpu"))
 import model as smoke_model  # noqa: E402
 import records  # noqa: E402
 import smoke  # noqa: E402
-from cases import CASES, serve_command  # noqa: E402
+from cases import CASES  # noqa: E402
 from processes import Command  # noqa: E402
 from records import CheckError, check_learning, check_shaping, read_rollouts  # noqa: E402
+from server import serve_command  # noqa: E402
 from training import RECIPES, Case, Model, Place, wait  # noqa: E402
 
 GROUP_SIZE, STEPS = 4, 2
@@ -233,11 +234,10 @@ def test_a_run_that_learns_nothing_or_from_stale_weights_is_found(folder, logged
 
 def test_cases_use_the_launch_files_and_the_server_flags_that_are_shipped():
     assert all((RECIPES / case.launch).is_file() for case in CASES.values())
-    command = serve_command(Model(), port=8000)
-    flags = command[command.index("--weight-transfer-config") : command.index("--max-model-len")]
-    for script in ("one_node_server.slurm", "multi_node.slurm"):
-        text = (REPOSITORY / "recipes" / "slurm" / script).read_text().replace("'", "")
-        assert " ".join(flags) in text
+    command = serve_command("folder", port=8000, max_model_length=17408, tensor_parallel=4)
+    for script, first in (("one_node_server.slurm", "--port"), ("multi_node.slurm", "--weight-transfer-config")):
+        text = (REPOSITORY / "recipes" / "slurm" / script).read_text().replace("'", "").replace("\\\n    ", "")
+        assert " ".join(command[command.index(first) :]) in text
 
 
 def test_random_model_ends_texts_at_about_a_quarter(tmp_path, monkeypatch):

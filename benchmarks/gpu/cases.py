@@ -3,40 +3,30 @@
 import json
 import os
 import signal
-import sys
 import time
 from dataclasses import replace
 
 from processes import Command, free_port
 from records import CheckError, read_rollouts
-from training import Case, Model, Place, collect, last_error, run_training, start, wait
+from server import Server, serve_command
+from training import Case, Place, collect, last_error, run_training, start, wait
 
 LAUNCHER_SECONDS = 90  # in which a launcher must end once a process of it was killed
-
-
-def serve_command(model: Model, port: int) -> list[str]:
-    """`vllm serve` with the flags that TRL needs."""
-    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model.path, "--port", str(port)]
-    command += ["--weight-transfer-config", '{"backend": "nccl"}', "--logprobs-mode", "processed_logprobs"]
-    command += ["--max-logprobs", "-1", "--max-model-len", str(32 + model.longest)]
-    return [*command, "--gpu-memory-utilization", "0.3", "--enforce-eager"]  # eager: starts faster
 
 
 def run_server(case: Case, place: Place) -> dict:
     """`vllm serve` on the second card, training on the first, as in `recipes/slurm/one_node_server.slurm`."""
     port = free_port()
     place.folder.mkdir(parents=True, exist_ok=True)
-    environment = {"CUDA_VISIBLE_DEVICES": str(place.cards[1]), "VLLM_SERVER_DEV_MODE": "1"}
-    server = Command(serve_command(place.model, port), place.folder / "server.log", environment)
-
-    def watch() -> str | None:
-        return None if server.poll() is None else f"the server ended: {last_error(server.log)}"
+    command = serve_command(place.model.path, port, 32 + place.model.longest)
+    command += ["--gpu-memory-utilization", "0.3", "--enforce-eager"]  # eager: starts faster
+    server = Server(command, place.folder / "server.log", place.cards[1:])
 
     options = {"vllm_server_host": "127.0.0.1", "vllm_server_port": port, "vllm_group_port": free_port()}
     options["vllm_server_timeout"] = max(1.0, place.deadline - time.monotonic())
     case = replace(case, config=case.config | options)
     try:
-        wait(start(case, place, cards=place.cards[:1]), place, watch)
+        wait(start(case, place, cards=place.cards[:1]), place, server.watch)
     finally:
         server.stop()
     return collect(case, place)

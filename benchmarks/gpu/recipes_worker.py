@@ -9,6 +9,7 @@ step the process rewrites `rank-RANK.json` in the folder of the specification.
 import json
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from datasets import Dataset
 from microbatch import draw_lengths
 from transformers import TrainerCallback
 from trl import ModelConfig, TrlParser, get_peft_config
+from trl.generation.vllm_client import VLLMClient
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
@@ -56,7 +58,7 @@ class Phases:
 
 
 class MeasuredTrainer(CodaGRPOTrainer):
-    """Marks the phases of a step, and cuts generated rollouts to the lengths that the step is to have."""
+    """Marks the phases of a step, and gives generated rollouts the lengths that the step is to have."""
 
     def _generate(self, prompts):
         self.phases.enter("rollout")
@@ -68,9 +70,12 @@ class MeasuredTrainer(CodaGRPOTrainer):
         completion_ids, logprobs = super()._generate_single_turn(*args, **kwargs)
         self.steps.generated_tokens = sum(map(len, completion_ids))
         lengths = self.steps.draw(len(completion_ids))
-        completion_ids = [ids[:length] for ids, length in zip(completion_ids, lengths, strict=True)]
+        generated, filler = completion_ids, self.steps.draw_tokens(lengths)
+        completion_ids = [
+            [*ids, *more[len(ids) :]][:length] for ids, more, length in zip(generated, filler, lengths, strict=True)
+        ]
         if logprobs is not None:
-            logprobs = [values[:length] for values, length in zip(logprobs, lengths, strict=True)]
+            logprobs = [[*values, *[0.0] * length][:length] for values, length in zip(logprobs, lengths, strict=True)]
         return completion_ids, logprobs
 
     def _prepare_inputs(self, generation_batch):
@@ -102,16 +107,19 @@ class Steps(TrainerCallback):
         self.lengths = every[self.args.process_index :: self.args.world_size]
         return self.lengths
 
+    def draw_tokens(self, lengths: list[int]) -> list[list[int]]:
+        """Texts without a model."""
+        generator = torch.Generator().manual_seed(len(self.measured))
+        return [torch.randint(3, 40, (length,), generator=generator).tolist() for length in lengths]
+
     def make_up(self, prompts, trainer) -> dict[str, list]:
         """Rollouts without a model."""
         lengths = self.draw(len(prompts))
-        generator = torch.Generator().manual_seed(len(self.measured))
-        draw = lambda length: torch.randint(3, 40, (length,), generator=generator).tolist()  # noqa: E731
         full = self.kinds[len(self.measured)] == "full"
         self.prompt_length = self.max_prompt_length if full else min(TYPICAL_PROMPT, self.max_prompt_length)
         return {
-            "prompt_ids": [draw(self.prompt_length) for _ in prompts],
-            "completion_ids": [draw(length) for length in lengths],
+            "prompt_ids": self.draw_tokens([self.prompt_length] * len(prompts)),
+            "completion_ids": self.draw_tokens(lengths),
             "logprobs": [[0.0] * length for length in lengths],
         }
 
@@ -148,6 +156,24 @@ class Steps(TrainerCallback):
         control.should_training_stop = control.should_training_stop or bool(late)
 
 
+def measure_transfer(trainer: MeasuredTrainer) -> None:
+    """Makes a phase of the weights' way to vLLM."""
+    transfer = trainer.vllm_generation.sync_weights
+
+    def sync_weights() -> None:
+        trainer.phases.enter("weight transfer")
+        transfer()
+        trainer.phases.enter("rollout")
+
+    trainer.vllm_generation.sync_weights = sync_weights
+
+
+def drop_transfers() -> None:
+    """For a server on a CPU, which cannot be sent weights: NCCL needs GPUs. They are gathered, and go nowhere."""
+    VLLMClient.init_communicator = lambda self, device: None
+    VLLMClient.update_named_params = lambda self, metadata, named_params: deque(named_params, maxlen=0)
+
+
 def verdict(completion_ids, **kwargs):
     """A correctness reward for random tokens: every other first token is right."""
     return [float(ids[0] % 2) for ids in completion_ids]
@@ -159,6 +185,8 @@ def main(spec: dict) -> None:
     parser = TrlParser((CodaGRPOConfig, ModelConfig))
     args, model_args, _ = parser.parse_args_and_config(spec["arguments"], return_remaining_strings=True)
     args.model_init_kwargs = {"attn_implementation": model_args.attn_implementation, "dtype": model_args.dtype}
+    if args.use_cpu and args.use_vllm:
+        drop_transfers()
     steps = Steps(spec, args, phases)
     prompt = " ".join(["1"] * min(TYPICAL_PROMPT, spec["max_prompt_length"]))
     steps.prompt_length = min(TYPICAL_PROMPT, spec["max_prompt_length"])
@@ -172,6 +200,14 @@ def main(spec: dict) -> None:
         callbacks=[steps],
     )
     trainer.phases, trainer.steps = phases, steps
+    if args.use_vllm:
+        measure_transfer(trainer)
+    if spec["longest"] is not None:
+        # Of the generator alone: the recipe's own is what micro-batches are made for.
+        if args.use_vllm:
+            trainer.vllm_generation.max_completion_length = spec["longest"]
+        else:
+            trainer.generation_config.max_new_tokens = spec["longest"]
     trainer.train()
 
 
