@@ -109,7 +109,7 @@ class Runner:
             seconds.write_text(f"{earlier + time.monotonic() - start:.1f}")
         (work / "train.json").write_text(json.dumps({"seconds": float(seconds.read_text())}))
 
-    def _call(self, command: list, log: Path) -> None:
+    def _call(self, command: list, log: Path, **environment: str) -> None:
         if self.stop.is_set():
             raise Stopped
         with open(log, "a") as file:
@@ -119,7 +119,7 @@ class Runner:
                 cwd=ROOT,
                 stdout=file,
                 stderr=file,
-                env=self.environment,
+                env=self.environment | environment,
                 start_new_session=True,
             )
         while process.poll() is None:

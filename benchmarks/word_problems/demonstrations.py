@@ -17,14 +17,14 @@ from problems import Problem, Step
 
 from coda_trl.analysis import is_reflective
 
-# Share of each style in the demonstrations, by rung.
+# Share of each style in the demonstrations, by rung. As reasoning models do, they check more where it is harder.
 STYLE_SHARES = {
-    1: {"direct": 0.35, "totals": 0.25, "check": 0.20, "verbose": 0.20},
-    2: {"direct": 0.15, "totals": 0.40, "check": 0.20, "verbose": 0.25},
-    3: {"totals": 0.50, "check": 0.25, "verbose": 0.25},
-    4: {"totals": 0.45, "check": 0.35, "verbose": 0.20},
-    5: {"totals": 0.45, "check": 0.35, "verbose": 0.20},
-    6: {"totals": 0.45, "check": 0.35, "verbose": 0.20},
+    1: {"direct": 0.30, "totals": 0.30, "check": 0.10, "verbose": 0.30},
+    2: {"direct": 0.15, "totals": 0.40, "check": 0.15, "verbose": 0.30},
+    3: {"totals": 0.50, "check": 0.20, "verbose": 0.30},
+    4: {"totals": 0.50, "check": 0.30, "verbose": 0.20},
+    5: {"totals": 0.40, "check": 0.45, "verbose": 0.15},
+    6: {"totals": 0.35, "check": 0.55, "verbose": 0.10},
 }
 # Share of each rung in the demonstrations: hard calculations have to be learned.
 RUNG_SHARES = {1: 0.12, 2: 0.14, 3: 0.14, 4: 0.16, 5: 0.20, 6: 0.24}

@@ -8,6 +8,7 @@ Stopped and started again, it goes on, like `benchmarks/ladder/reproduce.py`, wh
 
 import argparse
 import os
+import socket
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ from summaries import summary_path  # noqa: E402
 
 METHODS = ("start", "grpo", "coda", "vlp", "asrr")
 SEEDS = 3
-ATTEMPTS = 3
+ATTEMPTS = 4
 # What the recipes ask for that a CPU does not have, and a size that takes seconds.
 TINY = {
     "use_vllm": "false",
@@ -48,6 +49,13 @@ def jobs(seeds: int) -> list[tuple[str, int]]:
     return [("start", 0), *first, *((name, seed) for name in ("vlp", "asrr") for seed in range(seeds))]
 
 
+def free_port() -> int:
+    """A port that nobody listens on. TRL picks vLLM's from a short list, and runs that start together the same."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 class WordProblemsRunner(Runner):
     """Starts runs one after the other, and anew where they fail."""
 
@@ -67,10 +75,10 @@ class WordProblemsRunner(Runner):
         # vLLM measures the memory that is free while it starts, and gives up if another run ends meanwhile.
         for _ in range(ATTEMPTS - 1):
             try:
-                return super()._call(command, log)
+                return super()._call(command, log, MASTER_PORT=str(free_port()))
             except RuntimeError as error:
                 print(f"again: {str(error)[-500:]}", file=sys.stderr)
-        return super()._call(command, log)
+        return super()._call(command, log, MASTER_PORT=str(free_port()))
 
     def training_command(self, run: Run, seed: int, output_dir: Path) -> list:
         arguments = train_arguments(run, seed, output_dir, self.args.use_cpu, "recipes/word_problems")
