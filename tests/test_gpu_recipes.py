@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
 from argparse import Namespace
 from pathlib import Path
+from string import Template
 
 import pytest
 from rich.console import Console
@@ -167,6 +170,26 @@ def test_weights_on_their_way_count_neither_as_rollout_nor_as_update():
     assert "Backward pass: 40.0 GiB measured, 44.0 estimated (+10%)" in text
     assert "Cards of the server: 70.0 GiB measured" in text
     assert "Generation:" not in text  # beside a server there is nothing to estimate
+
+
+def test_the_commands_for_eight_cards_are_complete():
+    text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text()
+    values = dict(re.findall(r'^(run|made_up|generated)="(.*)"$', text, re.MULTILINE))
+    commands = re.findall(r"^\|.*`(\$run .*)` \|", text, re.MULTILINE)
+    seen = set()
+    for command in commands:
+        words = shlex.split(Template(command).substitute(values))
+        assert words[:2] == ["python", "benchmarks/gpu/recipes.py"]
+        args = recipes.parse_arguments(words[2:])
+        assert args.gpus == 8 and args.seconds < 600
+        seen |= {(args.model, sharding, args.rollouts, args.server) for sharding in args.sharding}
+        # What is not the recipe's own sharding is asked for in steps without vLLM alone.
+        recipe = recipes.yaml.safe_load((recipes.RECIPES / args.model / "coda.yaml").read_text())
+        own = Path(recipe["accelerate_config"]).stem
+        assert args.rollouts == "made-up" or args.sharding == [own]
+    assert {(model, server) for model, _, rollouts, server in seen if rollouts == "generated"} == {
+        (f"qwen3-{size}", server) for size in ("4b", "8b", "14b") for server in (0, 4)
+    }
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, second
     }
 
 
-def main(argv: list[str] | None = None) -> int:
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     models = sorted(path.parent.name for path in RECIPES.glob("*/config.json"))
     parser.add_argument("--model", choices=models, required=True, help="Folder of the recipe.")
@@ -239,7 +239,12 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--server and --longest are for generated rollouts. Add `--rollouts generated`.")
     if args.server >= args.gpus:
         parser.error(f"--server {args.server} leaves none of the {args.gpus} cards (--gpus) to train.")
-    shardings = args.sharding or ["fsdp2" if args.gpus - args.server > 1 else "none"]
+    args.sharding = args.sharding or ["fsdp2" if args.gpus - args.server > 1 else "none"]
+    return args
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parse_arguments(argv)
 
     about = {
         "platform": platform.platform(),
@@ -252,7 +257,9 @@ def main(argv: list[str] | None = None) -> int:
     }
     args.out.mkdir(parents=True, exist_ok=True)
     cards = f"{args.gpus - args.server}+{args.server}" if args.server else args.gpus
-    name = "-".join(["recipes", *(["tiny"] if args.tiny else []), args.model, *shardings, str(cards), args.rollouts])
+    name = "-".join(
+        ["recipes", *(["tiny"] if args.tiny else []), args.model, *args.sharding, str(cards), args.rollouts]
+    )
     results_file = args.out / f"{name}.json"
     console = Console()
     deadline = time.perf_counter() + args.seconds
@@ -263,9 +270,9 @@ def main(argv: list[str] | None = None) -> int:
         # In a process of its own, with which the memory that it took of the first card goes.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
             process.submit(save_random_model, RECIPES / args.model / "config.json", model, args.tiny).result()
-        for place, sharding in enumerate(shardings):
+        for place, sharding in enumerate(args.sharding):
             console.print(f"{sharding} ...")
-            seconds = (deadline - time.perf_counter()) / (len(shardings) - place)
+            seconds = (deadline - time.perf_counter()) / (len(args.sharding) - place)
             result = run(args, sharding, model, Path(work), seconds)
             result["rows"] = summarise(result)
             results.append(result)
