@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 import torch
 from accelerate.utils import gather
+from transformers import PreTrainedConfig
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
 
@@ -14,6 +15,41 @@ _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
 # What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
+
+
+def has_fixed_rotary_positions(config: PreTrainedConfig) -> bool:
+    """
+    Whether a model's positions are rotary, with frequencies that are the same at any width. Then its values do not
+    depend on where padding stands.
+
+    They do with learned absolute positions (GPT-2), which count left padding in TRL, and with frequencies that follow
+    from the last position of the forward pass, padding included: the types `"dynamic"` and `"longrope"`.
+
+    Args:
+        config ([`~transformers.PreTrainedConfig`]):
+            Configuration of the model.
+
+    Returns:
+        `bool`
+
+    Example:
+
+    ```python
+    >>> from transformers import GPT2Config, LlamaConfig, Qwen3Config
+
+    >>> from coda_trl.length_grouping import has_fixed_rotary_positions
+
+    >>> dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    >>> configs = Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic)
+    >>> [has_fixed_rotary_positions(config) for config in configs]
+    [True, False, False]
+
+    ```
+    """
+    rope = config.get_text_config().to_dict().get("rope_parameters") or {}
+    # Models with several kinds of attention have parameters for each.
+    kinds = [rope] if "rope_type" in rope else [parameters for parameters in rope.values() if parameters]
+    return bool(kinds) and not any("dynamic" in kind["rope_type"] or kind["rope_type"] == "longrope" for kind in kinds)
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
@@ -37,8 +73,11 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
     Rows with images are left as TRL has them altogether.
 
-    Positions count from a row's first token, as they do in generation. Rotary and relative positions do not care. A
-    model with learned absolute positions (GPT-2) does: TRL counts padding too there, and gradients are not TRL's.
+    All is as in TRL, padding too, for models whose values depend on where a row's padding stands or on how wide the
+    micro-batch is: those without rotary positions, such as GPT-2, and with rotary frequencies that change with the
+    width (see [`has_fixed_rotary_positions`]). One kind of model is not recognised: a recurrent layer that does not
+    skip padding (RecurrentGemma) starts from the state that TRL's left padding leaves, here from none, as it does in
+    generation without padding.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -73,9 +112,13 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         ]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
+    @property
+    def _moves_padding(self) -> bool:
+        return self.args.length_grouping and has_fixed_rotary_positions(self.model.config)
+
     def _regroups(self, inputs) -> bool:
         return (
-            self.args.length_grouping
+            self._moves_padding
             and self.loss_type != "bnpo"
             and self.top_entropy_quantile == 1.0
             and not self._entropy_bonus_enabled
@@ -130,7 +173,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         **images,
     ):
         options = {"compute_entropy": compute_entropy, "compute_aux_loss": compute_aux_loss}
-        if not self.args.length_grouping or any(value is not None for value in images.values()):
+        if not self._moves_padding or any(value is not None for value in images.values()):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, **options, **images
             )
@@ -159,7 +202,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         padding_mask = rows.attention_mask if needs_mask else None
 
         def forward(attention_mask, **inputs):
-            return model(attention_mask=padding_mask, **inputs)
+            return model(attention_mask=padding_mask, position_ids=rows.position_ids, **inputs)
 
         logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(
             forward,

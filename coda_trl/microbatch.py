@@ -175,6 +175,9 @@ class LeftAligned:
             Tokens. What stands behind a row's last token means nothing.
         attention_mask (`torch.Tensor` of shape `(B, W)`):
             1 for tokens, 0 behind them.
+        position_ids (`torch.Tensor` of shape `(B, W)`):
+            Column in which each token stood, its position in TRL. To rotary embeddings only distances matter, but not
+            to their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
         completion_mask (`torch.Tensor` of shape `(B, W)`):
             1 for the tokens of the completion.
         logits_to_keep (`int`):
@@ -187,6 +190,7 @@ class LeftAligned:
 
     input_ids: torch.Tensor
     attention_mask: torch.Tensor
+    position_ids: torch.Tensor
     completion_mask: torch.Tensor
     logits_to_keep: int
     columns: torch.Tensor
@@ -220,13 +224,14 @@ class LeftAligned:
         width = int(padded_widths(attention_mask, multiple).max())
         position = torch.arange(width, device=device)
 
-        source = (prompt_width - prompt_lengths + position).clamp(max=input_ids.size(1) - 1)
+        position_ids = prompt_width - prompt_lengths + position
         new_mask = (position < lengths).to(attention_mask.dtype)
         kept = max(1, width - int(prompt_lengths.min()))
         columns = prompt_lengths - (width - kept) + torch.arange(logits_to_keep, device=device)
         return cls(
-            input_ids=input_ids.gather(1, source),
+            input_ids=input_ids.gather(1, position_ids.clamp(max=input_ids.size(1) - 1)),
             attention_mask=new_mask,
+            position_ids=position_ids,
             completion_mask=new_mask * (position >= prompt_lengths),
             logits_to_keep=kept,
             columns=columns.clamp(max=kept - 1),
