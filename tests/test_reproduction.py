@@ -17,10 +17,12 @@ sys.path.insert(0, str(ROOT / "benchmarks/ladder"))
 import matrix  # noqa: E402
 import rebuild  # noqa: E402
 import reproduce  # noqa: E402
-from claims import CLAIMS, Claim, claims_table  # noqa: E402
+from claims import CLAIMS, claims_table, counted  # noqa: E402
+from repetition import ENOUGH, Number, counts_table, numbers, repeated_claims_table, share_inside  # noqa: E402
 from results import Results, new_run, over_seeds  # noqa: E402
 from summaries import read_summary, summarise_samples, summary_path, thin_log, write_summary  # noqa: E402
 from tables import accuracy_change, all_tables, token_change  # noqa: E402
+from verdicts import Claim, Quantity  # noqa: E402
 
 from coda_trl.data import DataArguments  # noqa: E402
 from coda_trl.evaluation import Estimate  # noqa: E402
@@ -181,14 +183,29 @@ def test_interval_covers_the_truth_as_often_as_it_says(seeds, spread, problems):
     assert 0.92 <= np.mean([found.low <= 0 <= found.high for found in intervals]) <= 0.99
 
 
+@pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("runs", [1, 5])
-def test_a_new_run_falls_inside_as_often_as_it_says(runs):
+@pytest.mark.parametrize("problems", [0.0, 5.0])
+def test_new_runs_on_the_same_problems_fall_inside_as_often_as_it_says(seeds, runs, problems):
     generator = np.random.default_rng(1)
     inside = []
     for _ in range(1000):
-        stated = new_run(rows(generator, 5, 3.0, 0.0), runs, resolution=0.0)
-        inside.append(stated.low <= generator.normal(0, 3.0, size=runs).mean() <= stated.high)
+        both = rows(generator, seeds + runs, 3.0, problems)
+        stated = new_run(both[:seeds], runs, resolution=0.0)
+        inside.append(stated.low <= both[seeds:, 0].mean() <= stated.high)
     assert 0.93 <= np.mean(inside) <= 0.97
+
+
+@pytest.mark.parametrize(("runs", "share"), [(1, 0.68), (5, 0.88)])
+def test_an_interval_for_the_mean_is_none_for_new_seeds(runs, share):
+    """The page says how often new seeds fall inside, so that nobody expects 95%."""
+    generator = np.random.default_rng(2)
+    inside = []
+    for _ in range(1000):
+        both = rows(generator, 5 + runs, 3.0, 0.0)
+        stated = over_seeds(both[:5])
+        inside.append(stated.low <= both[5:, 0].mean() <= stated.high)
+    assert np.mean(inside) == pytest.approx(share, abs=0.03)
 
 
 def test_a_single_seed_has_no_interval_unless_nothing_was_trained():
@@ -230,27 +247,78 @@ def test_tables_and_claims_are_there_without_all_runs(results):
 def test_runs_from_different_checkpoints_are_not_mixed(results, tmp_path):
     path = summary_path(tmp_path, "coda", 0)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"shared": {"checkpoint": "other", "steps": 100}}))
-    with pytest.raises(ValueError, match="differ in checkpoint"):
+    with pytest.raises(ValueError, match="differs in checkpoint"):
         Results(tmp_path)
 
 
+def claim(rule: str, bound: float = 0.0, same: float = 1.0) -> Claim:
+    return Claim("", "", Quantity("Δ accuracy (points)", same), "average", lambda results: None, rule, bound)
+
+
 @pytest.mark.parametrize(
-    ("rule", "bound", "result", "verdict"),
+    ("rule", "bound", "sure", "likely", "verdict"),
     [
-        ("above", 0.0, Estimate(1.0, 0.5, 1.5), "**holds**"),
-        ("above", 0.0, Estimate(1.0, -0.5, 2.5), "holds weakly"),
-        ("above", 0.0, Estimate(1.0), "holds weakly"),
-        ("above", 0.0, Estimate(-1.0, -2.5, 0.5), "does not hold"),
-        ("above", -1.0, Estimate(-0.2, -0.8, 0.4), "**holds**"),
-        ("below", -60.0, Estimate(-58.0, -65.0, -51.0), "does not hold"),
-        ("same", 5.0, Estimate(3.0, 1.0, 4.9), "**holds**"),
-        ("same", 5.0, Estimate(3.0, 1.0, 5.1), "holds weakly"),
-        ("same", 5.0, Estimate(-6.0, -6.5, -5.5), "does not hold"),
-        ("same", 5.0, None, "not run yet"),
+        ("above", 0.0, (0.5, 2.5), (1.0, 2.0), "**holds**"),
+        ("above", 0.0, (0.1, 0.9), (0.2, 0.8), "**holds**"),  # small, but there
+        ("above", 0.0, (-0.5, 2.5), (0.1, 2.0), "holds weakly"),
+        ("above", 0.0, (-0.5, 2.5), (-0.1, 2.0), "cannot be told"),  # the number agrees, which is not enough
+        ("above", 0.0, (-2.5, 0.5), (-2.0, -0.1), "cannot be told"),  # it disagrees, nor is that
+        ("above", 0.0, (-2.5, -0.5), (-2.0, -1.0), "does not hold"),
+        ("above", 0.0, (-0.9, 0.9), (-0.5, 0.5), "does not hold"),  # no difference worth the name
+        ("above", 0.0, (-0.2, 0.9), (0.1, 0.8), "does not hold"),
+        ("above", 0.0, (0.0, 0.0), (0.0, 0.0), "does not hold"),
+        ("below", 0.0, (-0.9, 0.9), (-0.5, 0.5), "does not hold"),
+        ("above", -1.0, (-0.8, 0.4), (-0.5, 0.1), "**holds**"),
+        ("above", -1.0, (-1.1, 0.4), (-0.8, 0.1), "holds weakly"),
+        ("above", -1.0, (-3.0, 0.9), (-2.4, 0.0), "cannot be told"),
+        ("below", -60.0, (-65.0, -51.0), (-62.0, -54.0), "cannot be told"),
+        ("below", -60.0, (-59.0, -51.0), (-58.0, -52.0), "does not hold"),
+        ("same", 5.0, (1.0, 4.9), (2.0, 4.0), "**holds**"),
+        ("same", 5.0, (1.0, 5.1), (2.0, 4.0), "holds weakly"),
+        ("same", 5.0, (1.0, 9.0), (2.0, 8.0), "cannot be told"),
+        ("same", 5.0, (-6.5, -5.5), (-6.2, -5.8), "does not hold"),
     ],
 )
-def test_verdicts(rule, bound, result, verdict):
-    assert Claim("", "", "", lambda results: result, rule, bound).verdict(result) == verdict
+def test_verdicts(rule, bound, sure, likely, verdict):
+    assert claim(rule, bound).judge(Estimate(0.0, *sure), Estimate(0.0, *likely)) == verdict
+
+
+def test_a_single_seed_tells_nothing_and_no_seed_even_less():
+    assert claim("above").verdict(np.full((1, 11), 99.0)) == "cannot be told"
+    assert claim("above").verdict(None) == claim("above").verdict(np.full((3, 11), np.nan)) == "not run yet"
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_a_wrong_claim_holds_as_seldom_as_the_page_says(seeds):
+    """At worst, that is with a true number at the bound: 1 in 40, and 1 in 10 at least weakly."""
+    generator = np.random.default_rng(3)
+    found = [claim("above", same=0.0).verdict(rows(generator, seeds, 1.0, 0.5)) for _ in range(1000)]
+    assert 0.01 <= found.count("**holds**") / 1000 <= 0.04
+    assert found.count("**holds**") + found.count("holds weakly") == pytest.approx(100, abs=25)
+    assert found.count("does not hold") <= 40, "nor is it refuted more often"
+
+
+def test_a_true_difference_is_seldom_taken_for_none():
+    """At worst, that is with one as large as what still counts as none."""
+    generator = np.random.default_rng(4)
+    found = [claim("above").verdict(rows(generator, 5, 0.3, 0.1) + 1.0) for _ in range(1000)]
+    assert found.count("does not hold") <= 40
+
+
+def test_a_claim_says_its_bound():
+    assert claim("above").measure == "Δ accuracy (points), average"
+    assert claim("above", -1.0).measure == "Δ accuracy (points), average, above −1"
+    assert claim("below", 1.0).measure == "Δ accuracy (points), average, below +1"
+    assert claim("same", 5.0).measure == "Δ accuracy (points), average, within ±5"
+    gate = Claim("", "", Quantity("gate", 0.05), "end", lambda results: None, "above", 0.5)
+    assert gate.measure == "gate, end, above 0.5"
+
+
+def test_claims_are_counted(tmp_path):
+    table = claims_table(Results(tmp_path))
+    assert (
+        counted(table) == f"Of {len(table.rows)} claims 4 cannot be tested here, {len(CLAIMS)} wait for their runs.\n"
+    )
 
 
 def test_claims_point_to_tables_that_exist(tmp_path):
@@ -260,18 +328,66 @@ def test_claims_point_to_tables_that_exist(tmp_path):
 
 def test_page_is_in_step_with_the_summaries():
     """After new runs: `make reproduction-tables`."""
-    results = Results(rebuild.RESULTS)
-    tables = [claims_table(results), *all_tables(results)]
+    results, repetition = Results(rebuild.RESULTS), Results(rebuild.REPETITION)
+    tables = rebuild.ladder_tables(results, repetition)
     page = rebuild.PAGE.read_text(encoding="utf-8")
-    assert rebuild.fill(page, rebuild.page_blocks(results, tables)) == page
+    assert rebuild.fill(page, rebuild.page_blocks(results, repetition, tables)) == page
     for table in tables:
         assert f"<!-- begin {table.key} -->" in page
         assert (rebuild.TABLES / f"{table.key}.md").read_text(encoding="utf-8") == rebuild.markdown(table)
 
 
-def test_a_repetition_is_held_against_the_intervals(results, tmp_path):
+def test_a_repetition_is_held_against_the_intervals(results, tmp_path, capsys):
     write(tmp_path / "again", "grpo", 100)
     write(tmp_path / "off", "grpo", 100, shift=1)
-    quiet = rebuild.Console(quiet=True)
-    assert rebuild.check(results, Results(tmp_path / "again"), quiet) == 1.0
-    assert rebuild.check(results, Results(tmp_path / "off"), quiet) < 0.85
+    console = rebuild.Console(width=200)
+    assert rebuild.check(results, Results(tmp_path / "again"), console)
+    assert "100% of 14 means" in capsys.readouterr().out
+    assert not rebuild.check(results, Results(tmp_path / "off"), console)
+    assert "too few" in capsys.readouterr().out
+
+
+def test_a_repetition_has_seeds_of_its_own_and_the_same_settings(results, tmp_path):
+    write(tmp_path / "again", "grpo", 2)
+    with pytest.raises(ValueError, match="a run of grpo with this seed"):
+        Results(tmp_path, tmp_path / "again")
+    with pytest.raises(ValueError, match="no run in common"):
+        numbers(results, Results(tmp_path / "nothing"))
+
+
+def test_numbers_that_hardly_vary_are_told_apart():
+    flat = Number("g", "flat", np.full((5, 3), 100.0), np.full((2, 3), 100.4))
+    wide = Number("g", "wide", np.arange(15.0).reshape(5, 3), np.array([[6.0] * 3, [90.0] * 3]))
+    assert (flat.is_inside, flat.varies, flat.single_inside().tolist()) == (True, False, [True, True])
+    assert (wide.is_inside, wide.varies, wide.single_inside().tolist()) == (False, True, [True, False])
+    shown = [[cell.text for cell in row] for row in counts_table([flat, wide]).rows]
+    assert shown[0] == ["g", "1 of 2 (50%)", "0 of 1 (0%)", "3 of 4 (75%)"]
+
+
+def test_claims_are_repeated_with_their_verdicts(results, tmp_path):
+    for seed in (100, 101):
+        write(tmp_path / "again", "grpo", seed)
+        write(tmp_path / "again", "coda", seed)
+    again = Results(tmp_path / "again")
+    table = repeated_claims_table(results, again, Results(tmp_path, tmp_path / "again"))
+    assert len(table.rows) > 5
+    assert all(len(row) == len(table.header) for row in table.rows)
+
+
+@pytest.mark.parametrize("runs", [1, 5])
+def test_a_fair_repetition_seldom_fails_the_check(runs):
+    """Old and new seeds drawn alike, with the spread of the real ones, all numbers of a seed together."""
+    real = [each for each in numbers(*map(Results, (rebuild.RESULTS, rebuild.REPETITION))) if len(each.stated) == 5]
+    values = np.array([each.stated[:, 0] for each in real])
+    spread = (values - values.mean(axis=1, keepdims=True)) / 2
+    generator = np.random.default_rng(5)
+    shares = []
+    for _ in range(200):
+        old, new = (generator.normal(size=(5, seeds)) for seeds in (5, runs))
+        drawn = [
+            Number(each.group, each.label, (line @ old)[:, None], (line @ new)[:, None], each.resolution)
+            for each, line in zip(real, spread, strict=True)
+        ]
+        shares.append(share_inside(drawn))
+    assert np.mean(shares) >= 0.95
+    assert np.mean(np.array(shares) < ENOUGH) <= 0.08

@@ -16,11 +16,14 @@ from summaries import Evaluation, Summary, read_summary
 
 from coda_trl.analysis import difficulty_buckets
 from coda_trl.evaluation import Estimate, Ratio
-from coda_trl.evaluation.bootstrap import NUM_RESAMPLES, interval, replicates
+from coda_trl.evaluation.bootstrap import CONFIDENCE, NUM_RESAMPLES, interval, replicates
 from coda_trl.evaluation.comparison import benchmark_seed
 from coda_trl.ladder import RUNGS
 
 ALL_RUNGS = tuple(RUNGS)
+
+# What all runs that are compared must have in common.
+COMMON = ("checkpoint", "steps", "learning_rate", "lr_scheduler_type", "problems", "samples")
 
 # Narrower than this (in points of accuracy or percent, and in tokens), an interval for a new run is not stated: where
 # all seeds agree to the digit, their spread says nothing.
@@ -80,15 +83,17 @@ class Measured:
         return self.on(chosen, self.evaluation.columns["tokens"], self.total, f"bucket of {chosen.sum()}")
 
 
-def over_seeds(rows: np.ndarray, has_seeds: bool = True) -> Estimate:
+def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
     """
-    Mean over seeds, with a 95% interval over seeds and problems.
+    Mean over seeds, with an interval over seeds and problems.
 
     Args:
         rows (`np.ndarray` of shape `(S, 1 + B)`):
             For every seed the number, then its `B` values on resampled problems.
         has_seeds (`bool`, *optional*, defaults to `True`):
             Whether other seeds would give other numbers. Not so for a model that was not trained.
+        confidence (`float`, *optional*, defaults to `0.95`):
+            Of the interval.
 
     Returns:
         `Estimate`: Mean and interval; no interval if one seed would have to speak for all.
@@ -100,7 +105,7 @@ def over_seeds(rows: np.ndarray, has_seeds: bool = True) -> Estimate:
     if has_seeds:
         error = rows[:, 0].std(ddof=1) / np.sqrt(count)
         draws = draws + error * np.random.default_rng(0).standard_t(count - 1, size=draws.shape)
-    return Estimate(value, *interval(draws))
+    return Estimate(value, *interval(draws, confidence))
 
 
 @cache
@@ -112,8 +117,11 @@ def _t_quantile(degrees: int) -> float:
 
 def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
     """
-    Mean over seeds, with the 95% prediction interval for the mean of some more runs with other seeds, on the same
-    evaluation problems.
+    Mean over seeds, with the 95% prediction interval for the mean of some more runs with other seeds.
+
+    With `S` seeds of standard deviation `s`, a mean of `runs` new ones lies within `t s sqrt(1/S + 1/runs)` of theirs,
+    where `t` is the quantile of Student's t distribution with `S - 1` degrees of freedom. The problems do not enter:
+    all runs are evaluated on the same ones, which move old and new numbers alike.
 
     Args:
         rows (`np.ndarray` of shape `(S, 1 + B)`):
@@ -133,33 +141,43 @@ def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> 
 
 class Results:
     """
-    All summaries of a folder.
+    All summaries of a folder, or of several.
 
     Args:
-        folder (`Path`):
+        *folders (`Path`):
             Where they lie.
+
+    Raises:
+        ValueError: If they differ in what makes runs comparable, or a run is there twice.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, *folders: Path):
+        self.folders = folders
         self.summaries: dict[str, dict[int, Summary]] = {}
-        for path in sorted(folder.glob("*-seed*.json")):
+        self.shared: dict[str, Any] = {}
+        for path in (path for folder in folders for path in sorted(folder.glob("*-seed*.json"))):
             summary = read_summary(path)
-            self.summaries.setdefault(summary.name, {})[summary.seed] = summary
+            seeds = self.summaries.setdefault(summary.name, {})
+            if summary.seed in seeds:
+                raise ValueError(f"{path}: there is a run of {summary.name} with this seed in {folders[0]} already.")
+            seeds[summary.seed] = summary
+            for evaluation in summary.evaluations.values():
+                sizes = {"problems": len(evaluation.rung), "samples": evaluation.samples}
+                self._share(summary.content["shared"] | sizes, path)
         self._measured = {
             (name, seed, budget): Measured(evaluation)
             for name, seeds in self.summaries.items()
             for seed, summary in seeds.items()
             for budget, evaluation in summary.evaluations.items()
         }
-        for what in ("checkpoint", "steps", "learning_rate", "lr_scheduler_type", "problems", "samples"):
-            found: dict[Any, str] = {}
-            for (name, seed, _), one in self._measured.items():
-                sizes = {"problems": len(one.evaluation.rung), "samples": one.evaluation.samples}
-                shared = sizes | self.summaries[name][seed].content["shared"]
-                if what in shared:  # the start has no training
-                    found[shared[what]] = f"{name}-seed{seed}"
-            if len(found) > 1:
-                raise ValueError(f"{folder} mixes runs that differ in {what}: {found}. Run the older ones again.")
+
+    def _share(self, settings: dict[str, Any], path: Path) -> None:
+        for what, value in settings.items():
+            if what in COMMON and self.shared.setdefault(what, value) != value:
+                raise ValueError(
+                    f"{path} differs in {what} from the runs before it: {value!r}, not {self.shared[what]!r}. Runs "
+                    "are compared only if all have it in common: make the older ones anew."
+                )
 
     def missing(self, seeds: int) -> list[str]:
         """Runs of the matrix without a summary, with their seeds."""
@@ -227,10 +245,10 @@ class Results:
         values = [[np.nan if value is None else value for value in log[key]] for log in logs]
         return np.array(logs[0]["step"]), np.array(values)
 
-    def logged(self, name: str, key: str, last: int = 3) -> Estimate | None:
-        """Mean of the last points of a logged metric, with an interval over seeds alone."""
+    def logged(self, name: str, key: str, last: int = 3) -> np.ndarray | None:
+        """Mean of the last points of a logged metric for every seed, as in [`rows`]; it depends on no problems."""
         found = self.log(name, key)
         if found is None:
             return None
         ends = np.nanmean(found[1][:, -last:], axis=1)
-        return over_seeds(np.repeat(ends[:, None], 1 + NUM_RESAMPLES, axis=1))
+        return np.repeat(ends[:, None], 1 + NUM_RESAMPLES, axis=1)

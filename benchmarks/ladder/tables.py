@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from matrix import EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
+from matrix import EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS, SEEDS
 from results import ALL_RUNGS, Measured, Results, new_run
 
 from coda_trl.analysis import bucket_names
@@ -89,30 +89,37 @@ def by_rung(
 
 
 def new_runs(results: Results) -> Table:
-    """Where one more run will land: what a repetition is held against."""
+    """Where one more run, and the mean of as many as there are, will land: what a repetition is held against."""
     rows = []
     for name in METHODS[1:]:
         for metric, function in (("accuracy", accuracy_on), ("tokens", tokens_on)):
-            found = (results.rows(function(rungs), name) for rungs in BY_RUNG.values())
-            rows.append([text(RUNS[name].label), text(metric), *(_range(row) for row in found)])
+            found = [results.rows(function(rungs), name) for rungs in BY_RUNG.values()]
+            label = (text(RUNS[name].label), text(metric))
+            rows.append([*label, text("1"), *(_range(row, 1) for row in found)])
+            rows.append([*label, text(f"{SEEDS}"), *(_range(row, SEEDS) for row in found)])
     return Table(
         key="new_runs",
-        title="Where one more run lands",
-        caption="95% prediction intervals for a single run with another seed on the same evaluation problems, never "
-        "narrower than half a point or half a token either way. One number in twenty is expected outside.",
-        header=["", "", *BY_RUNG],
+        title="Where new seeds land",
+        caption="95% prediction intervals for a single run with another seed, and for the mean over five, on the same "
+        "evaluation problems; never narrower than half a point or half a token either way. One number in twenty is "
+        "expected outside.",
+        header=["", "", "Seeds", *BY_RUNG],
         rows=rows,
     )
 
 
-def _range(rows: np.ndarray | None) -> Cell:
+def span(found: Estimate, digits: int = 1) -> str:
+    """An interval as text, without its middle."""
+    return f"{found.low:.{digits}f} to {found.high:.{digits}f}".replace("-", "−")
+
+
+def _range(rows: np.ndarray | None, runs: int) -> Cell:
     if rows is None:
         return Cell(MISSING)
-    found = new_run(rows)
+    found = new_run(rows, runs)
     if found.low is None:
         return Cell(MISSING, value=found.value)
-    span = f"{found.low:.1f} to {found.high:.1f}".replace("-", "−")
-    return Cell(span, value=found.value, low=found.low, high=found.high)
+    return Cell(span(found), value=found.value, low=found.low, high=found.high)
 
 
 def l1_budgets(results: Results) -> Table:
