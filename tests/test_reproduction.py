@@ -342,9 +342,9 @@ def test_a_repetition_is_held_against_the_intervals(results, tmp_path, capsys):
     write(tmp_path / "off", "grpo", 100, shift=1)
     console = rebuild.Console(width=200)
     assert rebuild.check(results, Results(tmp_path / "again"), console)
-    assert "100% of 14 means" in capsys.readouterr().out
+    assert "14 of 14 (100%) means" in capsys.readouterr().out
     assert not rebuild.check(results, Results(tmp_path / "off"), console)
-    assert "too few" in capsys.readouterr().out
+    assert "Too few" in capsys.readouterr().out
 
 
 def test_a_repetition_has_seeds_of_its_own_and_the_same_settings(results, tmp_path):

@@ -19,6 +19,7 @@ from repetition import (
     VERDICT_COLUMNS,
     counts_table,
     numbers,
+    outcome,
     outside_table,
     repeated_claims_table,
     share_inside,
@@ -93,8 +94,15 @@ def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> d
         else "No picture yet.\n"
         for name, draw in FIGURES.items()
     }
-    texts = {"missing": lacking, "runs": about(results), "runs-again": about(repetition)}
-    return {table.key: markdown(table) for table in tables} | figures | texts | {"verdicts": counted(tables[0])}
+    by_key = {table.key: table for table in tables}
+    texts = {
+        "verdicts": counted(by_key["claims"]),
+        "outcome": f"{outcome(by_key['repetition'], by_key['repeated_claims'])}\n",
+        "runs": about(results),
+        "runs-again": about(repetition),
+        "missing": lacking,
+    }
+    return {key: markdown(table) for key, table in by_key.items()} | figures | texts
 
 
 def build(results: Results, repetition: Results) -> None:
@@ -128,20 +136,18 @@ def show(table: Table, console: Console) -> None:
 def check(results: Results, repetition: Results, console: Console) -> bool:
     """Holds runs with other seeds against the stated ones, prints the outcome, and returns whether they agree."""
     found = numbers(results, repetition)
+    counts = counts_table(found)
     claims = repeated_claims_table(results, repetition, Results(*results.folders, *repetition.folders))
     changed = [[row[0], *row[-3:]] for row in claims.rows if row[-3] != row[-2]]
-    shown = [outside_table(found), counts_table(found)]
+    shown = [outside_table(found), counts]
     if changed:
         shown.insert(1, Table("changed", "Other verdicts", "", ["Claim", *VERDICT_COLUMNS], changed))
     for table in shown:
         show(table, console)
-    same = len(claims.rows) - len(changed)
-    console.print(f"{same} of {len(claims.rows)} claims get the verdict that they had.")
     share = share_inside(found)
     console.print(
-        f"{share:.0%} of {len(found)} means over the new seeds lie inside their 95% prediction intervals: "
-        f"{'enough' if share >= ENOUGH else 'too few'} (at least {ENOUGH:.0%}; a fair repetition misses this about "
-        "once in 25 times, since the numbers of a run go together).\n"
+        f"{outcome(counts, claims)} {'Enough' if share >= ENOUGH else 'Too few'}: {ENOUGH:.0%} must lie inside, which "
+        "a fair repetition misses about once in 25 times, since the numbers of a run go together.\n"
         "These intervals are for the mean over so many seeds as are new. Those of the other tables are for another "
         "thing, the mean over all seeds and problems that there could be.",
         markup=False,

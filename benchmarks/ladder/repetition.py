@@ -174,3 +174,12 @@ def repeated_claims_table(results: Results, repetition: Results, both: Results) 
         header=["Claim", "First seeds", "Expected", "New seeds", "All seeds", *VERDICT_COLUMNS],
         rows=rows,
     )
+
+
+def outcome(counts: Table, claims: Table) -> str:
+    """One sentence from [`counts_table`] and [`repeated_claims_table`]."""
+    same = sum(row[-3].text == row[-2].text for row in claims.rows)
+    return (
+        f"With new seeds, {counts.rows[-1][1].text} means lie inside their 95% prediction intervals, and {same} of "
+        f"{len(claims.rows)} claims get the verdict that they had."
+    )
