@@ -16,7 +16,7 @@ from coda_trl.report.render import markdown
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "ladder"))
 
-from claims import CLAIMS, claims_table  # noqa: E402
+from claims import CLAIMS, VERDICTS, claims_table  # noqa: E402
 from rebuild import fill  # noqa: E402
 from results import ALL_RUNGS, Results  # noqa: E402
 from run_all import METHODS, SEEDS, jobs  # noqa: E402
@@ -35,9 +35,7 @@ def all_tables(results: Results) -> list[Table]:
     return [
         dataclasses.replace(
             claims,
-            caption="Holds: the whole 95% interval agrees with the claim, in the form given under Number. Holds "
-            "weakly: the number does, the interval does not exclude the contrary. Does not hold: the number "
-            "disagrees.",
+            caption=VERDICTS,
             header=header[:-1],
             rows=[row[:-1] for row in claims.rows],
         ),
