@@ -47,6 +47,12 @@ def start_training(method: str) -> subprocess.Popen:
         )
 
 
+def read_steps(log: str) -> tuple[int, int] | None:
+    """Steps made and to make, by the trainer's bar: the one without a name, unlike those of files read and written."""
+    bars = re.findall(r"^ *\d+%\|.*\| (\d+)/(\d+) \[", log, re.MULTILINE)
+    return (int(bars[-1][0]), int(bars[-1][1])) if bars else None
+
+
 def train() -> None:
     """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
     processes = {method: start_training(method) for method in METHODS}
@@ -56,9 +62,9 @@ def train() -> None:
             tasks = {method: progress.add_task(f"Training {METHODS[method]}", total=None) for method in METHODS}
             while any(process.poll() is None for process in processes.values()):
                 for method, task in tasks.items():
-                    bar = re.findall(r"(\d+)/(\d+) \[", (OUT / f"{method}.log").read_text()[-2000:])
-                    if bar:
-                        progress.update(task, completed=int(bar[-1][0]), total=int(bar[-1][1]))
+                    steps = read_steps((OUT / f"{method}.log").read_text())
+                    if steps:
+                        progress.update(task, completed=steps[0], total=steps[1])
                 time.sleep(0.5)
             for task in tasks.values():
                 total = progress.tasks[task].total

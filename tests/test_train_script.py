@@ -1,6 +1,7 @@
 """`recipes/train.py` from the command line to a saved model, on a CPU."""
 
 import json
+import runpy
 import shutil
 from pathlib import Path
 
@@ -133,3 +134,13 @@ def test_help_explains_overlays_and_lists_every_kind_of_argument(capsys):
         assert argument in text
     assert "--config RECIPE [--overlay FILE ...] [--dry_run]" in text.splitlines()[0]
     assert "docs/reference/config.md" in "".join(text.splitlines()[-3:])
+
+
+def test_the_quickstart_counts_the_trainers_steps_and_no_files():
+    read_steps = runpy.run_path(str(Path(TRAIN.__file__).parent / "quickstart.py"))["read_steps"]
+    log = "Loading weights: 100%|####| 35/35 [00:00<00:00, 9.0it/s]\n"
+    assert read_steps(log) is None
+    log += "  0%|    | 0/100 [00:00<?, ?it/s]\n{'reward': '0.8'}\n 55%|##  | 55/100 [01:05<01:10, 1.2s/it]"
+    assert read_steps(log) == (55, 100)
+    log += "\n100%|####| 100/100 [02:32<00:00, 1.5s/it]\nWriting model shards: 100%|####| 1/1 [00:00<00:00, 4.0it/s]\n"
+    assert read_steps(log) == (100, 100)
