@@ -15,15 +15,22 @@ _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
 # What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
+# Model types whose layers do not skip padding; nothing else in their configurations tells.
+_PADDING_GETS_IN = ("recurrent_gemma", "deepseek_v4")
 
 
-def has_fixed_rotary_positions(config: PreTrainedConfig) -> bool:
+def values_ignore_padding(config: PreTrainedConfig) -> bool:
     """
-    Whether a model's positions are rotary, with frequencies that are the same at any width. Then its values do not
-    depend on where padding stands.
+    Whether a model computes the same for a row wherever its padding stands and however wide the micro-batch is.
 
-    They do with learned absolute positions (GPT-2), which count left padding in TRL, and with frequencies that follow
-    from the last position of the forward pass, padding included: the types `"dynamic"` and `"longrope"`.
+    It does with rotary positions of fixed frequencies. It does not with
+
+    - learned or sinusoidal absolute positions (GPT-2), which count left padding in TRL;
+    - rotary frequencies that follow from the last position of the forward pass, padding included (`"dynamic"` and
+      `"longrope"`);
+    - layers that padding gets into: RecurrentGemma has it in its state, DeepSeek-V4 compresses it along with tokens.
+
+    Models without rotary positions all count as such, though some of them (OPT, BLOOM, Mamba) would not mind.
 
     Args:
         config ([`~transformers.PreTrainedConfig`]):
@@ -37,19 +44,20 @@ def has_fixed_rotary_positions(config: PreTrainedConfig) -> bool:
     ```python
     >>> from transformers import GPT2Config, LlamaConfig, Qwen3Config
 
-    >>> from coda_trl.length_grouping import has_fixed_rotary_positions
+    >>> from coda_trl.length_grouping import values_ignore_padding
 
     >>> dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    >>> configs = Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic)
-    >>> [has_fixed_rotary_positions(config) for config in configs]
+    >>> [values_ignore_padding(c) for c in (Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic))]
     [True, False, False]
 
     ```
     """
-    rope = config.get_text_config().to_dict().get("rope_parameters") or {}
+    config = config.get_text_config()
+    rope = config.to_dict().get("rope_parameters") or {}
     # Models with several kinds of attention have parameters for each.
     kinds = [rope] if "rope_type" in rope else [parameters for parameters in rope.values() if parameters]
-    return bool(kinds) and not any("dynamic" in kind["rope_type"] or kind["rope_type"] == "longrope" for kind in kinds)
+    fixed = not any("dynamic" in kind["rope_type"] or kind["rope_type"] == "longrope" for kind in kinds)
+    return bool(kinds) and fixed and config.model_type not in _PADDING_GETS_IN
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
@@ -73,11 +81,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
     Rows with images are left as TRL has them altogether.
 
-    All is as in TRL, padding too, for models whose values depend on where a row's padding stands or on how wide the
-    micro-batch is: those without rotary positions, such as GPT-2, and with rotary frequencies that change with the
-    width (see [`has_fixed_rotary_positions`]). One kind of model is not recognised: a recurrent layer that does not
-    skip padding (RecurrentGemma) starts from the state that TRL's left padding leaves, here from none, as it does in
-    generation without padding.
+    All is as in TRL, padding too, for models that mind where it stands, such as GPT-2 (see [`values_ignore_padding`]).
+    That keeps TRL's gradients, not the values of generation, in which no padding counts.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -114,7 +119,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     @property
     def _moves_padding(self) -> bool:
-        return self.args.length_grouping and has_fixed_rotary_positions(self.model.config)
+        return self.args.length_grouping and values_ignore_padding(self.model.config)
 
     def _regroups(self, inputs) -> bool:
         return (

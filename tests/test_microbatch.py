@@ -13,9 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, TWO_PROCESSES, train
 from small_training import launch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    DeepseekV4Config,
+    FalconH1Config,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    Ministral3Config,
+    MistralConfig,
+    OPTConfig,
+    Phi3Config,
+    RecurrentGemmaConfig,
+)
 from trl import GRPOTrainer
 
-from coda_trl.length_grouping import LengthGroupedGRPOTrainer
+from coda_trl.length_grouping import LengthGroupedGRPOTrainer, values_ignore_padding
 from coda_trl.microbatch import LeftAligned, cheapest_fill, padded_widths, regroup, trim
 
 WIDTHS = st.lists(st.integers(1, 3000), min_size=1, max_size=80).map(lambda widths: sorted(widths, reverse=True))
@@ -106,6 +120,7 @@ def test_left_aligned_rows_hold_every_token_and_come_back(rows, multiple):
     for row in range(len(mask)):
         tokens = input_ids[row][mask[row].bool()]
         assert aligned.input_ids[row, : len(tokens)].tolist() == tokens.tolist()
+        assert aligned.position_ids[row, : len(tokens)].tolist() == mask[row].nonzero().flatten().tolist()
         assert aligned.attention_mask[row].tolist() == [1] * len(tokens) + [0] * (
             aligned.input_ids.size(1) - len(tokens)
         )
@@ -151,6 +166,52 @@ def test_gradients_are_trl_s(tiny_model, tmp_path, case):
     trl_s_order = case in ("bnpo", "quantile", "entropy-bonus")
     assert (set(rows) == {4}) == trl_s_order
     assert len(shapes) <= len(trl_shapes) - (case == "dapo")  # short rows fill fewer passes
+
+
+HALVES = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
+LONG = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [2.0, 3.0, 4.0, 5.0]}
+SCALED = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}
+MAMBA = {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 4, "mamba_chunk_size": 16}
+# Configuration of each model, and whether its padding may move.
+MODELS = {
+    "sliding window": (MistralConfig, {"sliding_window": 8}, True),
+    "soft caps": (Gemma2Config, HALVES | {"attn_logit_softcapping": 2.0}, True),
+    "rotary positions by layer": (Gemma3TextConfig, HALVES, True),
+    "scaled by position": (Ministral3Config, {"rope_parameters": SCALED | {"llama_4_scaling_beta": 0.5}}, True),
+    "recurrent layers": (FalconH1Config, MAMBA, True),
+    "learned positions": (GPT2Config, {"resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}, False),
+    "positions from the mask": (OPTConfig, {"ffn_dim": 32, "word_embed_proj_dim": 16, "dropout": 0}, False),
+    "frequencies by width": (Phi3Config, {"rope_parameters": LONG, "original_max_position_embeddings": 64}, False),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_gradients_are_trl_s_with_other_models(tiny_model, tmp_path, kind):
+    config_class, options, moves = MODELS[kind]
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    if config_class not in (GPT2Config, OPTConfig):
+        sizes["num_key_value_heads"] = 1
+    if config_class is not Phi3Config:
+        sizes["head_dim"] = 8
+    specials = {"bos_token_id": 0, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    config = config_class(vocab_size=len(tokenizer), max_position_embeddings=512, **sizes | options, **specials)
+    assert values_ignore_padding(config) == moves
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    runs = [train(cls, str(tmp_path), tmp_path / "run")[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)]
+    for step, trl_step in zip(*(run.gradients for run in runs), strict=True):
+        whole = torch.cat([gradient.flatten() for gradient in trl_step.values()]).norm()
+        # Some gradients are zero but for rounding: biases of keys, which attention does not notice.
+        for name in (name for name in trl_step if trl_step[name].norm() > 1e-4 * whole):
+            assert (step[name] - trl_step[name]).norm() <= 1e-5 * trl_step[name].norm(), name
+    assert (runs[0].shapes != runs[1].shapes) == moves
+
+
+@pytest.mark.parametrize("config", [RecurrentGemmaConfig(), DeepseekV4Config()])
+def test_layers_that_padding_gets_into_keep_it(config):
+    assert not values_ignore_padding(config)
 
 
 def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path):
