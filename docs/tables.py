@@ -4,6 +4,7 @@ python docs/tables.py
 """
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,10 @@ from coda_trl.shaping import shape_rewards
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
+sys.path.append(str(ROOT / "benchmarks/gpu"))
+
+from recipes_report import peak_memory  # noqa: E402
+
 # What docs/scaling.md gives on the command line to train a large model on one GPU.
 ONE_GPU_LORA = (
     "--generation_batch_size 256 --gradient_accumulation_steps 256 --dtype bfloat16 --use_peft --lora_r 32 "
@@ -116,8 +121,9 @@ def memory_table() -> str:
 def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str, str]:
     """Memory and time of the recipes as `benchmarks/gpu/recipes.py` measured them, one row a run."""
     memory = [
-        "| Model | GPUs | Shared by | Rollouts | Backward, estimate | measured | Generation, estimate | measured |",
-        "| --- " * 8 + "|",
+        "| Model | GPUs | Shared by | Rollouts | Backward, estimate | measured | held "
+        "| Generation, estimate | measured |",
+        "| --- " * 9 + "|",
     ]
     time = [
         "| Model | GPUs | Shared by | Rollouts | Tokens/s, update | with TRL's micro-batches | rollout |",
@@ -133,19 +139,18 @@ def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str
                 gpus += f" {result['ranks'][0]['card']}"
             head = f"| {model} | {gpus} | `{result['sharding']}` | {result['rollouts']} "
             if result["error"]:
-                memory.append(f"{head}| failed: {result['error']} " + "| " * 4)
+                memory.append(f"{head}| failed: {result['error']} " + "| " * 5)
             rows = {row["kind"]: row for row in result["rows"]}
             if "full" in rows:
-                peaks: dict[str, float] = {}
-                for process in rows["full"]["peaks"]:
-                    for phase, kinds in process.items():
-                        moment = "rollout" if phase in ("rollout", "weight transfer") else "training"
-                        peaks[moment] = max(peaks.get(moment, 0), kinds["card"] / GIB)
+                peaks = {
+                    moment: [f"{size / GIB:.1f}" for size in peak_memory(rows["full"]["peaks"], moment)]
+                    for moment in ("training", "generation")
+                }
                 # Beside a server, nothing but the training state is estimated for generation.
                 generated = result["rollouts"] == "generated" and "server" not in result
                 estimates = [result["estimate"][f"{moment}_peak"] / GIB for moment in ("training", "generation")]
-                generation = f"{estimates[1]:.1f} | {peaks['rollout']:.1f}" if generated else "| "
-                memory.append(f"{head}| {estimates[0]:.1f} | {peaks['training']:.1f} | {generation} |")
+                generation = f"{estimates[1]:.1f} | {peaks['generation'][0]}" if generated else "| "
+                memory.append(f"{head}| {estimates[0]:.1f} | {' | '.join(peaks['training'])} | {generation} |")
             if "lognormal" in rows:
                 ours, theirs = rows["lognormal"], rows.get("lognormal-trl")
                 speeds = [ours["update_tokens_per_second"], theirs and theirs["update_tokens_per_second"]]

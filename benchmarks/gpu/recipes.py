@@ -26,10 +26,11 @@ With `--server N` the last N cards run `vllm serve` and the others train, with t
 is the way of the weights to vLLM, the same server or not.
 
 For each process and phase it records seconds and peak memory: what PyTorch allocated and reserved, and what the card
-shows; of the server's cards, what they show. The estimate of the backward pass is compared with the latter (the dry
-run does not estimate a server's cards: vLLM takes the share that it is told to). With DeepSpeed the optimizer steps
-within the last backward pass. The first step warms up. A run that is out of time stops after a step, and its steps
-count.
+shows; of the server's cards, what they show. The estimate of the backward pass is compared with what was allocated and
+what the card holds besides PyTorch's memory: freed memory that PyTorch keeps is given back before a card is full. (The
+dry run does not estimate a server's cards: vLLM takes the share that it is told to.) With DeepSpeed the optimizer
+steps within the last backward pass. The first step warms up. A run that is out of time stops after a step, and its
+steps count.
 """
 
 import argparse

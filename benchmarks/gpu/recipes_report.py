@@ -105,16 +105,35 @@ def print_result(console: Console, result: dict) -> None:
         console.print(f"Cards of the server: {peaks} GiB measured")
 
 
+def peak_memory(peaks: list[dict], moment: str) -> tuple[int, int]:
+    """
+    Memory of the fullest card: what had to fit, and what PyTorch held besides for later.
+
+    What CUDA, NCCL and vLLM take is what a card shows beyond PyTorch's memory. It is the same on every card; where one
+    shows more, other programs run there.
+
+    Args:
+        peaks (`list[dict]`):
+            Of each process, bytes that were `allocated`, `reserved` and in use on the `card`, by phase.
+        moment (`str`):
+            `"generation"` or `"training"`.
+    """
+    needed, held = 0, 0
+    for phase in peaks[0]:
+        if (phase in GENERATION) == (moment == "generation"):
+            besides = min(process[phase]["card"] - process[phase]["reserved"] for process in peaks)
+            needed = max(needed, besides + max(process[phase]["allocated"] for process in peaks))
+            held = max(held, besides + max(process[phase]["reserved"] for process in peaks))
+    return needed, held
+
+
 def print_peak(console: Console, result: dict, moment: str, title: str) -> None:
     """Memory of the fullest card in generation or training, beside the estimate."""
-    peak = max(
-        memory["card"]
-        for row in result["rows"]
-        for peaks in row["peaks"]
-        for phase, memory in peaks.items()
-        if (phase in GENERATION) == (moment == "generation")
-    )
-    if peak:  # 0 without a GPU
+    if result["rows"][0]["peaks"][0]["rollout"]["card"]:  # 0 without a GPU
+        needed, held = map(max, zip(*(peak_memory(row["peaks"], moment) for row in result["rows"]), strict=True))
         estimate = result["estimate"][f"{moment}_peak"]
-        difference = f"{estimate / peak - 1:+.0%}"
-        console.print(f"{title}: {peak / GIB:.1f} GiB measured, {estimate / GIB:.1f} estimated ({difference})")
+        difference = f"{estimate / needed - 1:+.0%}"
+        console.print(
+            f"{title}: {needed / GIB:.1f} GiB measured, {estimate / GIB:.1f} estimated ({difference}); "
+            f"{held / GIB:.1f} with what PyTorch keeps for later"
+        )
