@@ -82,9 +82,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     Rows with images are left as TRL has them altogether.
 
     All is as in TRL, padding too, for models that mind where it stands, such as GPT-2 (see [`values_ignore_padding`]).
-    That keeps TRL's gradients, not the values of generation, in which no padding counts. Recurrent layers that compute in
-    chunks (Qwen3-Next, Qwen3.5, Zamba2) agree but for rounding, since padding shifts their chunks: in float32, gradients
-    can differ by more than 1e-5.
+    That keeps TRL's gradients, not the values of generation, in which no padding counts. Recurrent layers that compute
+    in chunks (Qwen3-Next, Qwen3.5, Zamba2) agree but for rounding, since padding shifts their chunks: in float32, some
+    gradients can differ by more than 1e-5.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
