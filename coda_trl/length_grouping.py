@@ -15,8 +15,8 @@ _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
 # What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
-# Model types whose layers do not skip padding; nothing else in their configurations tells.
-_PADDING_GETS_IN = ("recurrent_gemma", "deepseek_v4")
+# Model types whose layers take padding for tokens or go by columns, which their rotary parameters do not tell.
+_PADDING_COUNTS = ("recurrent_gemma", "deepseek_v4", "blt", "llama4_text", "minimax_m3_vl_text")
 
 
 def values_ignore_padding(config: PreTrainedConfig) -> bool:
@@ -28,7 +28,9 @@ def values_ignore_padding(config: PreTrainedConfig) -> bool:
     - learned or sinusoidal absolute positions (GPT-2), which count left padding in TRL;
     - rotary frequencies that follow from the last position of the forward pass, padding included (`"dynamic"` and
       `"longrope"`);
-    - layers that padding gets into: RecurrentGemma has it in its state, DeepSeek-V4 compresses it along with tokens.
+    - layers that padding gets into: RecurrentGemma has it in its state, DeepSeek-V4 compresses it along with tokens,
+      BLT makes patches of it;
+    - layers that go by columns, padding included: Llama 4 scales queries by them, MiniMax-M3 chooses blocks of them.
 
     Models without rotary positions all count as such, though some of them (OPT, BLOOM, Mamba) would not mind.
 
@@ -57,7 +59,7 @@ def values_ignore_padding(config: PreTrainedConfig) -> bool:
     # Models with several kinds of attention have parameters for each.
     kinds = [rope] if "rope_type" in rope else [parameters for parameters in rope.values() if parameters]
     fixed = not any("dynamic" in kind["rope_type"] or kind["rope_type"] == "longrope" for kind in kinds)
-    return bool(kinds) and fixed and config.model_type not in _PADDING_GETS_IN
+    return bool(kinds) and fixed and config.model_type not in _PADDING_COUNTS
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):

@@ -16,11 +16,14 @@ from small_training import launch
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    BltConfig,
     DeepseekV4Config,
     FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
+    Llama4Config,
+    MiniMaxM3VLConfig,
     Ministral3Config,
     MistralConfig,
     OPTConfig,
@@ -209,9 +212,11 @@ def test_gradients_are_trl_s_with_other_models(tiny_model, tmp_path, kind):
     assert (runs[0].shapes != runs[1].shapes) == moves
 
 
-@pytest.mark.parametrize("config", [RecurrentGemmaConfig(), DeepseekV4Config()])
-def test_layers_that_padding_gets_into_keep_it(config):
-    assert not values_ignore_padding(config)
+@pytest.mark.parametrize(
+    "config", [RecurrentGemmaConfig, DeepseekV4Config, BltConfig, Llama4Config, MiniMaxM3VLConfig]
+)
+def test_layers_that_mind_padding_keep_it(config):
+    assert not values_ignore_padding(config())
 
 
 def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path):
