@@ -13,7 +13,14 @@ from coda_trl.data import math_prompt
 # Steps of each rung: e for an easy one, m for a product with one digit, h for a hard one. The order is drawn.
 RUNGS = {1: "e", 2: "ee", 3: "eee", 4: "eem", 5: "eehm", 6: "eehh"}
 # Words of tables for them.
-RUNG_NAMES = {1: "1 easy", 2: "2 easy", 3: "3 easy", 4: "2 easy, 1 medium", 5: "2 easy, 2 harder", 6: "2 easy, 2 hard"}
+RUNG_NAMES = {
+    1: "1 easy",
+    2: "2 easy",
+    3: "3 easy",
+    4: "2 easy, 1 medium",
+    5: "2 easy, 1 medium, 1 hard",
+    6: "2 easy, 2 hard",
+}
 # Easy ones for saving tokens, hard ones for an accuracy to lose.
 TRAINING_SHARES = {1: 0.10, 2: 0.10, 3: 0.10, 4: 0.10, 5: 0.30, 6: 0.30}
 
