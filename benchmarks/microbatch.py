@@ -59,7 +59,7 @@ def draw_lengths(distribution: str, longest: int, rollouts: int, seed: int) -> l
     if distribution == "lognormal":
         below = rng.standard_normal(rollouts)
         below -= below.max()
-        low, high = 0.0, 10.0  # scale at which the mean is a seventh of the longest
+        low, high = 0.0, 10.0  # scale at which the mean is a seventh of the longest; few rollouts may not reach it
         for _ in range(60):
             scale = (low + high) / 2
             low, high = (scale, high) if np.exp(scale * below).mean() > 1 / 7 else (low, scale)

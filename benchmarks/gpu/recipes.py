@@ -12,9 +12,10 @@ KL and optimizer; only the number of prompts is cut, to `--micro-batches` a step
 replaced by `sdpa` where it is not installed.
 
 Each step has a kind: `full` (every completion, and every made-up prompt, as long as the recipe allows: the most
-memory), `lognormal` (the longest completion as long, the mean a seventh of that) and `lognormal-trl` (the same with
-TRL's micro-batches). `--rollouts made-up` draws the tokens, so that all but generation is real; `--rollouts generated`
-generates as the recipe says, and cuts every rollout to its length, or fills it up with drawn tokens.
+memory), `lognormal` (the longest completion as long, the mean a seventh of that, or more where rollouts are few) and
+`lognormal-trl` (the same with TRL's micro-batches). `--rollouts made-up` draws the tokens, so that all but generation
+is real; `--rollouts generated` generates as the recipe says, and cuts every rollout to its length, or fills it up with
+drawn tokens.
 
 A random model hardly ever ends a text, so that a generated step is as many tokens in a row as the recipe allows,
 minutes. `--longest N` stops generation after N of them. Rollouts are filled up, so that the update is the whole one,
