@@ -1,3 +1,5 @@
+"""Options of the trainer: those of TRL's GRPO, how rewards are shaped by length, and how micro-batches are cut."""
+
 from dataclasses import dataclass, field
 from typing import Any
 

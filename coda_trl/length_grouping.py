@@ -1,3 +1,5 @@
+"""GRPO on micro-batches grouped by length: where TRL's trainer is hooked, and when its own order has to stay."""
+
 import math
 from collections.abc import Sequence
 

@@ -1,3 +1,5 @@
+"""`CodaGRPOTrainer`: TRL's GRPO whose rewards are shaped by length before advantages are taken."""
+
 import math
 import textwrap
 import time

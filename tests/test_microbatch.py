@@ -2,6 +2,8 @@
 
 import inspect
 import math
+import subprocess
+import sys
 from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -296,3 +298,9 @@ def test_trl_still_has_what_the_hooks_build_on():
     assert "model(**model_inputs, labels=labels, fused_lm_head=True)" in scoring
     first = ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"]
     assert list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)[:7] == first
+
+
+def test_the_cost_of_a_pass_follows_from_the_committed_times():
+    command = [sys.executable, "benchmarks/pass_cost.py"]
+    done = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=True)
+    assert "a step 0.45 s, a pass 0.116 s or 3,375 tokens" in done.stdout  # docs/performance.md

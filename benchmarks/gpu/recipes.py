@@ -184,10 +184,6 @@ def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, second
         training.stop()
         if server:
             server.stop()
-    micro_batches = recipe["gradient_accumulation_steps"]
-    if server:  # the overlay's where four cards train
-        batch = recipe.get("generation_batch_size", recipe["per_device_train_batch_size"] * micro_batches)
-        micro_batches = batch // (recipe["per_device_train_batch_size"] * processes)
     ranks = [json.loads(file.read_text()) for file in sorted(folder.glob("rank-*.json"))]
     return {
         "recipe": f"{args.model}/{args.method}.yaml",
@@ -196,7 +192,8 @@ def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, second
         **({"server": {"cards": args.server, "card_peaks": server.peaks}} if server else {}),
         "micro_batch": recipe["per_device_train_batch_size"],
         "micro_batches": args.micro_batches,
-        "recipe_micro_batches": micro_batches,
+        # All of the recipe's batch by the cards that train here.
+        "recipe_micro_batches": recipe["generation_batch_size"] // (recipe["per_device_train_batch_size"] * processes),
         "recipe_steps": recipe.get("max_steps", PAPER_STEPS),
         "attention": model_args.attn_implementation,
         "rollouts": args.rollouts,

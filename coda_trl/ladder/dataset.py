@@ -1,3 +1,5 @@
+"""Problems of the ladder as data sets, and the reward of an answer."""
+
 import random
 
 from datasets import Dataset

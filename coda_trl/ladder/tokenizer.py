@@ -1,3 +1,5 @@
+"""The ladder's tokenizer: a word each for numbers and for the words of the styles."""
+
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 

@@ -1,0 +1,100 @@
+r"""
+What a forward and backward pass costs besides its tokens, by the times that `microbatch.py` measured.
+
+    python benchmarks/pass_cost.py [benchmarks/results/microbatch-nvidia-h200.json]
+
+Fits the seconds of every grouped step by a constant, the number of passes, the padded tokens, and their attention
+(rows times squared width), to least squares of relative errors. Then predicts what plans of micro-batches take: that
+with the fewest passes, which was measured on the H200, and the cheapest for several costs of a pass. The H100's times
+are of an older plan, which this script does not know.
+"""
+
+import argparse
+import json
+from bisect import bisect_left
+from pathlib import Path
+
+import numpy as np
+from microbatch import MICRO_BATCHES, PROMPT_LENGTH, draw_lengths
+
+from coda_trl.microbatch import PASS_COST, WIDTH_MULTIPLE, cheapest_fill
+
+SEEDS = range(20)
+SIZES = ((8192, 16), (16_384, 16), (16_384, 64))  # longest completion, rollouts
+
+
+def fewest_passes(widths: list[int], budget: int) -> list[int]:
+    """The plan with the fewest passes within a budget, and of those the one with the smallest budget."""
+
+    def fill(tokens: int) -> list[int]:
+        counts, start = [], 0
+        while start < len(widths):
+            counts.append(min(max(1, tokens // widths[start]), len(widths) - start))
+            start += counts[-1]
+        return counts
+
+    fewest = len(fill(budget))
+    return fill(bisect_left(range(budget), True, key=lambda tokens: len(fill(tokens)) <= fewest))
+
+
+def widths_and_budget(lengths: list[int], longest: int) -> tuple[list[int], int]:
+    """What the trainer plans from: widths of the rows, widest first, and the tokens that a micro-batch may hold."""
+    rounded = (-(-(length + PROMPT_LENGTH) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE for length in lengths)
+    widths = sorted((min(width, longest + PROMPT_LENGTH) for width in rounded), reverse=True)
+    return widths, len(widths) // MICRO_BATCHES * widths[0]
+
+
+def features(widths: list[int], counts: list[int]) -> np.ndarray:
+    """A constant, passes, padded tokens and their attention."""
+    firsts = np.cumsum([0, *counts[:-1]])
+    sizes = [(count, widths[first]) for count, first in zip(counts, firsts, strict=True)]
+    return np.array([1, len(counts), sum(n * width for n, width in sizes), sum(n * width**2 for n, width in sizes)])
+
+
+def fit(steps: list[dict]) -> np.ndarray:
+    """Seconds of each feature. A step's plan is the one that has its passes and padded tokens."""
+    rows, seconds = [], []
+    for step in steps:
+        if step["side"] == "grouped" and "seconds" in step:
+            widths, budget = widths_and_budget(step["lengths"], step["longest"])
+            plans = fewest_passes(widths, budget), cheapest_fill(widths, budget, most=MICRO_BATCHES)
+            measured = [step["forward_passes"], step["padded_tokens"]]
+            known = [row for row in (features(widths, plan) for plan in plans) if list(row[1:3]) == measured]
+            if not known:
+                raise SystemExit(f"No plan of this script has {measured[0]} passes with {measured[1]} tokens.")
+            rows.append(known[0])
+            seconds.append(step["seconds"])
+    relative = np.array(rows) / np.array(seconds)[:, None]
+    scale = relative.max(axis=0)
+    return np.linalg.lstsq(relative / scale, np.ones(len(rows)), rcond=None)[0] / scale
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = Path(__file__).parent / "results/microbatch-nvidia-h200.json"
+    parser.add_argument("results", type=Path, nargs="?", default=default, help="Times (default: %(default)s).")
+    content = json.loads(parser.parse_args().results.read_text())
+    seconds = fit(content["steps"])
+    token = seconds[2] + seconds[3] * (max(SIZES)[0] + PROMPT_LENGTH)
+    print(f"{content['about']['model']} on {content['about']['hardware']}:")
+    print(
+        f"a step {seconds[0]:.2f} s, a pass {seconds[1]:.3f} s or {seconds[1] / token:,.0f} tokens of the longest rows"
+    )
+
+    costs = (PASS_COST // 2, PASS_COST, PASS_COST * 2)
+    print("\nSeconds a step, and passes, by plan (mean of 20 draws)")
+    print(f"{'longest':>7} {'rollouts':>8} {'lengths':<9} {'fewest':>12}" + "".join(f"{cost:>12}" for cost in costs))
+    for longest, rollouts in SIZES:
+        for distribution in ("lognormal", "bimodal"):
+            found = []
+            for seed in SEEDS:
+                widths, budget = widths_and_budget(draw_lengths(distribution, longest, rollouts, seed), longest)
+                plans = [fewest_passes(widths, budget)]
+                plans += [cheapest_fill(widths, budget, most=MICRO_BATCHES, pass_cost=cost) for cost in costs]
+                found.append([(features(widths, plan) @ seconds, len(plan)) for plan in plans])
+            cells = "".join(f"{time:>7.2f} {passes:>4.1f}" for time, passes in np.mean(found, axis=0))
+            print(f"{longest:>7} {rollouts:>8} {distribution:<9} {cells}")
+
+
+if __name__ == "__main__":
+    main()
