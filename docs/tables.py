@@ -1,4 +1,4 @@
-"""Fills in the tables of docs/diagnose.md, docs/paper-and-code.md and docs/scaling.md, between their marks.
+"""Fills in the tables of docs/diagnose.md, paper-and-code.md, performance.md and scaling.md, between their marks.
 
 python docs/tables.py
 """
@@ -162,6 +162,25 @@ def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str
     return "\n".join(memory), "\n".join(time)
 
 
+def microbatch_table(path: Path = ROOT / "benchmarks/results/microbatch-nvidia-h200.json") -> str:
+    """A step with TRL's micro-batches and with ours, as `benchmarks/microbatch.py` measured it."""
+    names = {"equal": "equal", "lognormal": "log-normal", "bimodal": "bimodal"}
+    lines = [
+        "| Longest | Lengths | Rounds | TRL | Grouped | Times as fast "
+        "| Padding TRL, grouped | Of the limit | Peak GiB |",
+        "| --- " * 9 + "|",
+    ]
+    for row in json.loads(path.read_text())["rows"]:
+        speed = f"{row['speedup']:.2f} [{row['speedup_lowest']:.2f}, {row['speedup_highest']:.2f}]"
+        peaks = [row[f"{side}_peak_memory"] for side in ("trl", "grouped")]  # 0 before there are optimizer states
+        lines.append(
+            f"| {row['longest']:,} | {names[row['distribution']]} | {row['rounds']} | {row['trl_seconds']:.2f} s "
+            f"| {row['grouped_seconds']:.2f} s | {speed} | {row['trl_padding']:.0%}, {row['grouped_padding']:.0%} "
+            f"| {row['share_of_limit']:.0%} | {', '.join(f'{peak / GIB:.1f}' if peak else '-' for peak in peaks)} |"
+        )
+    return "\n".join(lines)
+
+
 def fill_in(page: Path, mark: str, text: str) -> None:
     """Puts a text between the marks of a page."""
     before, begin, rest = page.read_text().partition(f"<!-- begin {mark} -->\n")
@@ -178,6 +197,7 @@ def tables() -> list[tuple[str, str, str]]:
         ("scaling.md", "measured memory", memory),
         ("scaling.md", "measured time", time),
         ("paper-and-code.md", "length stats", length_stats_table()),
+        ("performance.md", "micro-batches", microbatch_table()),
     ]
 
 
