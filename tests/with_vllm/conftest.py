@@ -19,6 +19,15 @@ from train_script import TRAIN
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 
+@pytest.fixture(autouse=True)
+def environment():
+    """TRL leaves variables of `torch.distributed` behind where vLLM ran, and processes started later heed them."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 def leave_weights_in_place(layer: torch.nn.Module, remove_weight: bool) -> None:
     layer.cpu_linear = torch.nn.functional.linear
 

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# TRL leaves them in the environment where vLLM ran in this process, and Accelerate would take this for one of many.
-FROM_OTHER_TESTS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def test_two_processes_train_beside_a_server(tmp_path):
@@ -21,12 +19,11 @@ def test_two_processes_train_beside_a_server(tmp_path):
 
     command = [sys.executable, "benchmarks/gpu/recipes.py", "--model", "qwen3-4b", "--gpus", "3", "--server", "1"]
     command += ["--rollouts", "generated", "--longest", "16", "--steps", "full", "lognormal", "--cpu", "--tiny"]
-    environment = {name: value for name, value in os.environ.items() if name not in FROM_OTHER_TESTS}
-    environment["PYTHONPATH"] = os.pathsep.join([str(about.parent), str(ROOT)])
+    path = os.pathsep.join([str(about.parent), str(ROOT)])
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],
         cwd=ROOT,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
     )
