@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from accelerate.utils import gather
@@ -123,9 +124,13 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         ]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
+    @cached_property
+    def _model_ignores_padding(self) -> bool:
+        return values_ignore_padding(self.model.config)
+
     @property
     def _moves_padding(self) -> bool:
-        return self.args.length_grouping and values_ignore_padding(self.model.config)
+        return self.args.length_grouping and self._model_ignores_padding
 
     def _regroups(self, inputs) -> bool:
         return (

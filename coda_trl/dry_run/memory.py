@@ -121,11 +121,13 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
 
 
 def _lora_parameters(model: PreTrainedModel, lora: "PeftConfig") -> int:
-    from peft import get_peft_model  # here, as it need not be installed where no adapter is trained
+    # Here, as it need not be installed where no adapter is trained.
+    from peft import get_peft_model
+    from peft.utils.error import NoMatchingPeftModuleError
 
     try:
         return get_peft_model(model, lora).get_nb_trainable_parameters()[0]
-    except ValueError as problem:
+    except NoMatchingPeftModuleError as problem:
         raise LoraTargetError(str(problem)) from problem
 
 
