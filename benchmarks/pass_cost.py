@@ -5,8 +5,8 @@ What a forward and backward pass costs besides its tokens, by the times that `mi
 
 Fits the seconds of every grouped step by a constant, the number of passes, the padded tokens, and their attention
 (rows times squared width), to least squares of relative errors. Then predicts what plans of micro-batches take: that
-with the fewest passes, which was measured on the H200, and the cheapest for several costs of a pass. The H100's times
-are of an older plan, which this script does not know.
+with the fewest passes, which was measured on the H200, and the cheapest for several costs of a pass. The H100 was
+measured with as many passes as TRL's, always eight: there the constant counts as part of the passes.
 """
 
 import argparse
@@ -23,18 +23,23 @@ SEEDS = range(20)
 SIZES = ((8192, 16), (16_384, 16), (16_384, 64))  # longest completion, rollouts
 
 
+def fill(widths: list[int], budget: int) -> list[int]:
+    """As many rows in every pass as its budget of tokens allows."""
+    counts, start = [], 0
+    while start < len(widths):
+        counts.append(min(max(1, budget // widths[start]), len(widths) - start))
+        start += counts[-1]
+    return counts
+
+
+def small_passes(widths: list[int], passes: int) -> list[int]:
+    """The plan with the smallest budget that needs no more than so many passes."""
+    return fill(widths, bisect_left(range(sum(widths)), True, key=lambda tokens: len(fill(widths, tokens)) <= passes))
+
+
 def fewest_passes(widths: list[int], budget: int) -> list[int]:
     """The plan with the fewest passes within a budget, and of those the one with the smallest budget."""
-
-    def fill(tokens: int) -> list[int]:
-        counts, start = [], 0
-        while start < len(widths):
-            counts.append(min(max(1, tokens // widths[start]), len(widths) - start))
-            start += counts[-1]
-        return counts
-
-    fewest = len(fill(budget))
-    return fill(bisect_left(range(budget), True, key=lambda tokens: len(fill(tokens)) <= fewest))
+    return small_passes(widths, len(fill(widths, budget)))
 
 
 def widths_and_budget(lengths: list[int], longest: int) -> tuple[list[int], int]:
@@ -57,7 +62,8 @@ def fit(steps: list[dict]) -> np.ndarray:
     for step in steps:
         if step["side"] == "grouped" and "seconds" in step:
             widths, budget = widths_and_budget(step["lengths"], step["longest"])
-            plans = fewest_passes(widths, budget), cheapest_fill(widths, budget, most=MICRO_BATCHES)
+            plans = [cheapest_fill(widths, budget, most=MICRO_BATCHES)]
+            plans += [fewest_passes(widths, budget), small_passes(widths, MICRO_BATCHES)]
             measured = [step["forward_passes"], step["padded_tokens"]]
             known = [row for row in (features(widths, plan) for plan in plans) if list(row[1:3]) == measured]
             if not known:
@@ -65,7 +71,9 @@ def fit(steps: list[dict]) -> np.ndarray:
             rows.append(known[0])
             seconds.append(step["seconds"])
     relative = np.array(rows) / np.array(seconds)[:, None]
-    scale = relative.max(axis=0)
+    if len({row[1] for row in rows}) == 1:  # then a step's own time cannot be told from that of its passes
+        relative[:, 0] = 0.0
+    scale = relative.max(axis=0).clip(min=1e-12)
     return np.linalg.lstsq(relative / scale, np.ones(len(rows)), rcond=None)[0] / scale
 
 

@@ -5,6 +5,7 @@ python benchmarks/word_problems/build_tables.py
 
 import argparse
 import dataclasses
+import json
 import sys
 from pathlib import Path
 
@@ -17,12 +18,13 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "ladder"))
 
 from claims import CLAIMS, VERDICTS, claims_table  # noqa: E402
+from matrix import RUNS  # noqa: E402
 from rebuild import fill  # noqa: E402
 from results import ALL_RUNGS, Results  # noqa: E402
 from run_all import METHODS, SEEDS, jobs  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
-README, RESULTS = HERE / "README.md", HERE / "results"
+README, RESULTS, FIRST_ATTEMPT = HERE / "README.md", HERE / "results", HERE / "first_attempt"
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
 TESTED = [claim for claim in CLAIMS if claim.file in ("accuracy", "tokens", "buckets", "styles", "reflection")]
@@ -72,11 +74,25 @@ def about(results: Results) -> str:
 
 
 def blocks(results: Results) -> dict[str, str]:
-    """What the page shows, by key: `runs`, a sentence about them, and `tables`; nothing of the latter without runs."""
+    """
+    What the page shows, by key: `runs`, a sentence about them, `tables`, nothing without runs, and `first-attempt`.
+    """
     if not results.summaries:
-        return {"runs": about(results), "tables": ""}
+        return {"runs": about(results), "tables": "", "first-attempt": first_attempt()}
     tables = "\n".join(markdown(table) for table in all_tables(results))
-    return {"runs": about(results), "tables": tables}
+    return {"runs": about(results), "tables": tables, "first-attempt": first_attempt()}
+
+
+def first_attempt() -> str:
+    """Accuracy in percent and tokens of the runs of [`FIRST_ATTEMPT`], which are too few for intervals."""
+    lines = [f"| | {' | '.join(map(str, ALL_RUNGS))} |", "| --- " * (len(ALL_RUNGS) + 1) + "|"]
+    contents = [json.loads(path.read_text()) for path in FIRST_ATTEMPT.glob("*.json")]
+    for content in sorted(contents, key=lambda content: (METHODS.index(content["name"]), content["seed"])):
+        rungs = content["evaluations"][0]["rungs"].values()
+        seed = f", seed {content['seed']}" if content["recipe"] else ""
+        cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
+        lines.append(f"| {RUNS[content['name']].label}{seed} | {cells} |")
+    return "\n".join(lines)
 
 
 def main() -> None:

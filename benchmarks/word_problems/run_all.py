@@ -8,7 +8,6 @@ Stopped and started again, it goes on, like `benchmarks/ladder/reproduce.py`, wh
 
 import argparse
 import os
-import socket
 import sys
 import threading
 import time
@@ -19,9 +18,10 @@ from tiny_model import make_tiny_model
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.append(str(HERE.parent / "ladder"))
+sys.path += [str(HERE.parent / "ladder"), str(HERE.parent / "gpu")]
 
 from matrix import RUNS, Run  # noqa: E402
+from processes import free_port  # noqa: E402
 from reproduce import Runner, Stopped, train_arguments, work_off  # noqa: E402
 from summaries import summary_path  # noqa: E402
 
@@ -49,13 +49,6 @@ def jobs(seeds: int) -> list[tuple[str, int]]:
     return [("start", 0), *first, *((name, seed) for name in ("vlp", "asrr") for seed in range(seeds))]
 
 
-def free_port() -> int:
-    """A port that nobody listens on. TRL picks vLLM's from a short list, and runs that start together the same."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 class WordProblemsRunner(Runner):
     """Starts runs one after the other, and anew where they fail."""
 
@@ -72,13 +65,15 @@ class WordProblemsRunner(Runner):
         super().run(name, seed)
 
     def _call(self, command: list, log: Path) -> None:
-        # vLLM measures the memory that is free while it starts, and gives up if another run ends meanwhile.
-        for _ in range(ATTEMPTS - 1):
+        # vLLM measures the memory that is free while it starts, and gives up if another run ends meanwhile. TRL picks
+        # its port from a short list, so that runs that start together would take the same.
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 return super()._call(command, log, MASTER_PORT=str(free_port()))
             except RuntimeError as error:
+                if attempt == ATTEMPTS:
+                    raise
                 print(f"again: {str(error)[-500:]}", file=sys.stderr)
-        return super()._call(command, log, MASTER_PORT=str(free_port()))
 
     def training_command(self, run: Run, seed: int, output_dir: Path) -> list:
         arguments = train_arguments(run, seed, output_dir, self.args.use_cpu, "recipes/word_problems")
