@@ -92,7 +92,7 @@ def first_attempt() -> str:
         seed = f", seed {content['seed']}" if content["recipe"] else ""
         cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
         lines.append(f"| {RUNS[content['name']].label}{seed} | {cells} |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
