@@ -5,8 +5,9 @@ What a forward and backward pass costs besides its tokens, by the times that `mi
 
 Fits the seconds of every grouped step by a constant, the number of passes, the padded tokens, and their attention
 (rows times squared width), to least squares of relative errors. Then predicts what plans of micro-batches take: that
-with the fewest passes, which was measured on the H200, and the cheapest for several costs of a pass. The H100 was
-measured with as many passes as TRL's, always eight: there the constant counts as part of the passes.
+with the fewest passes (measured in `microbatch-fewest-passes-nvidia-h200.json`), and the cheapest for several costs of
+a pass. The H100 was measured with as many passes as TRL's, always eight: there the constant counts as part of the
+passes.
 """
 
 import argparse

@@ -13,7 +13,7 @@ import torch
 
 WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that come again need no new memory and suit tensor cores
 # Time that a forward and backward pass takes whatever its length (launching kernels, gathering weights), in tokens:
-# 3,400 for Qwen3-0.6B on an H200, up to 19,500 on an H100, whose processor was slower (benchmarks/pass_cost.py).
+# 3,400 and 5,700 for Qwen3-0.6B on two H200, up to 19,500 on an H100 (benchmarks/pass_cost.py).
 PASS_COST = 8192
 
 
