@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 from problems import RUNG_NAMES
 
 from coda_trl.report.elements import Table
@@ -24,7 +25,8 @@ from results import ALL_RUNGS, Results  # noqa: E402
 from run_all import METHODS, SEEDS, jobs  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
-README, RESULTS, FIRST_ATTEMPT = HERE / "README.md", HERE / "results", HERE / "first_attempt"
+README, RESULTS = HERE / "README.md", HERE / "results"
+FIRST_ATTEMPT, SECOND_ATTEMPT = HERE / "first_attempt", HERE / "second_attempt"
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
 TESTED = [claim for claim in CLAIMS if claim.file in ("accuracy", "tokens", "buckets", "styles", "reflection")]
@@ -75,12 +77,13 @@ def about(results: Results) -> str:
 
 def blocks(results: Results) -> dict[str, str]:
     """
-    What the page shows, by key: `runs`, a sentence about them, `tables`, nothing without runs, and `first-attempt`.
+    What the page shows, by key: `runs`, a sentence about them, `tables`, nothing without runs, and the attempts.
     """
+    attempts = {"first-attempt": first_attempt(), "second-attempt": second_attempt()}
     if not results.summaries:
-        return {"runs": about(results), "tables": "", "first-attempt": first_attempt()}
+        return {"runs": about(results), "tables": ""} | attempts
     tables = "\n".join(markdown(table) for table in all_tables(results))
-    return {"runs": about(results), "tables": tables, "first-attempt": first_attempt()}
+    return {"runs": about(results), "tables": tables} | attempts
 
 
 def first_attempt() -> str:
@@ -92,6 +95,27 @@ def first_attempt() -> str:
         seed = f", seed {content['seed']}" if content["recipe"] else ""
         cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
         lines.append(f"| {RUNS[content['name']].label}{seed} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def second_attempt() -> str:
+    """Rollouts of the runs of [`SECOND_ATTEMPT`] in the same steps: means over seeds, and the range of these."""
+    contents = [json.loads(path.read_text()) for path in SECOND_ATTEMPT.glob("*.json")]
+    logs = {name: [content["log"] for content in contents if content["name"] == name] for name in ("grpo", "coda")}
+    common = min(max(log["step"]) for of_method in logs.values() for log in of_method)
+    columns = {"Accuracy": ("coda/mean_score", 100), "Tokens": ("coda/mean_response_length", 1)}
+    columns |= {"Tokens, easy": ("coda/easy/mean_length", 1), "Tokens, hard": ("coda/hard/mean_length", 1)}
+    lines = [f"| Steps | | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
+    for first, last in ((1, 20), (common - 19, common)):
+        for name, of_method in logs.items():
+            cells = []
+            for key, factor in columns.values():
+                values = []
+                for log in of_method:
+                    steps = np.array(log["step"])
+                    values.append(factor * np.array(log[key])[(first <= steps) & (steps <= last)].mean())
+                cells.append(f"{np.mean(values):.0f} [{min(values):.0f}, {max(values):.0f}]")
+            lines.append(f"| {first} to {last} | {RUNS[name].label} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
