@@ -50,7 +50,7 @@ def save_model(folder: str, tiny: bool, longest: int) -> None:
     heads = {"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
     if tiny:
         sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 512}
-        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}  # vLLM's least on a CPU
     ends = list(range(1, 1 + max(1, 4 * sizes["vocab_size"] // longest)))
     words = {"<pad>": 0, "<eos>": 1} | {f"w{index}": index for index in range(2, sizes["vocab_size"])}
     backend = Tokenizer(models.WordLevel(words, unk_token="w2"))
@@ -154,7 +154,8 @@ def main() -> None:
                 if importlib.util.find_spec("vllm") is None:
                     print("vllm is not installed: left out")
                     continue
-                about["vllm"] = importlib.metadata.version("vllm")
+                package = importlib.metadata.packages_distributions()["vllm"][0]  # its build for CPUs has another name
+                about["vllm"] = importlib.metadata.version(package)
             results = Path(folder) / f"{engine}.json"
             command = [sys.executable, __file__, *options, "--engines", engine, "--run", folder, str(results)]
             if subprocess.run(command).returncode:
