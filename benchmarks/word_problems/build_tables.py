@@ -6,10 +6,11 @@ python benchmarks/word_problems/build_tables.py
 import argparse
 import dataclasses
 import json
+import statistics
 import sys
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 from problems import RUNG_NAMES
 
 from coda_trl.report.elements import Table
@@ -77,13 +78,16 @@ def about(results: Results) -> str:
 
 def blocks(results: Results) -> dict[str, str]:
     """
-    What the page shows, by key: `runs`, a sentence about them, `tables`, nothing without runs, and the attempts.
+    What the page shows, by key: `runs`, a sentence about them, `tables`, nothing without runs, and what is known from
+    the attempts.
     """
-    attempts = {"first-attempt": first_attempt(), "second-attempt": second_attempt()}
-    if not results.summaries:
-        return {"runs": about(results), "tables": ""} | attempts
-    tables = "\n".join(markdown(table) for table in all_tables(results))
-    return {"runs": about(results), "tables": tables} | attempts
+    return {
+        "runs": about(results),
+        "rungs": rungs(),
+        "tables": "\n".join(markdown(table) for table in all_tables(results)) if results.summaries else "",
+        "first-attempt": first_attempt(),
+        "second-attempt": second_attempt(),
+    }
 
 
 def first_attempt() -> str:
@@ -98,25 +102,36 @@ def first_attempt() -> str:
     return "\n".join(lines) + "\n"
 
 
+def rungs() -> str:
+    """What each rung asks for, and how the model fares right after the warm start."""
+    start = json.loads((SECOND_ATTEMPT / "start-seed0.json").read_text())["evaluations"][0]["rungs"]
+    lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
+    for rung in ALL_RUNGS:
+        of_rung = start[str(rung)]
+        lines.append(f"| {rung} | {RUNG_NAMES[rung]} | {of_rung['accuracy']:.0%} | {of_rung['tokens']:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
 def second_attempt() -> str:
     """Rollouts of the runs of [`SECOND_ATTEMPT`] in the same steps: means over seeds, and the range of these."""
-    contents = [json.loads(path.read_text()) for path in SECOND_ATTEMPT.glob("*.json")]
-    logs = {name: [content["log"] for content in contents if content["name"] == name] for name in ("grpo", "coda")}
-    common = min(max(log["step"]) for of_method in logs.values() for log in of_method)
-    columns = {"Accuracy": ("coda/mean_score", 100), "Tokens": ("coda/mean_response_length", 1)}
-    columns |= {"Tokens, easy": ("coda/easy/mean_length", 1), "Tokens, hard": ("coda/hard/mean_length", 1)}
+    contents = [json.loads(path.read_text()) for path in sorted(SECOND_ATTEMPT.glob("*.json"))]
+    trained = [content for content in contents if content["recipe"]]
+    columns = {"Accuracy": "coda/mean_score", "Tokens": "coda/mean_response_length"}
+    columns |= {"Tokens, easy": "coda/easy/mean_length", "Tokens, hard": "coda/hard/mean_length"}
+    logs = {(run["name"], run["seed"]): pd.DataFrame(run["log"]).set_index("step") for run in trained}
+    common = min(log.index[-1] for log in logs.values())
     lines = [f"| Steps | | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
-    for first, last in ((1, 20), (common - 19, common)):
-        for name, of_method in logs.items():
-            cells = []
-            for key, factor in columns.values():
-                values = []
-                for log in of_method:
-                    steps = np.array(log["step"])
-                    values.append(factor * np.array(log[key])[(first <= steps) & (steps <= last)].mean())
-                cells.append(f"{np.mean(values):.0f} [{min(values):.0f}, {max(values):.0f}]")
-            lines.append(f"| {first} to {last} | {RUNS[name].label} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    for first, last in ((1, 20), (21, 40), (common - 19, common)):
+        means = pd.DataFrame({run: log.loc[first:last, list(columns.values())].mean() for run, log in logs.items()}).T
+        means["coda/mean_score"] *= 100
+        grpo, coda = means.loc["grpo"], means.loc["coda"]
+        for label, seeds in {"GRPO": grpo, "CODA": coda, "CODA - GRPO, same seed": coda - grpo}.items():
+            cells = [
+                f"{round(seeds[key].mean())} [{round(seeds[key].min())}, {round(seeds[key].max())}]" for key in seeds
+            ]
+            lines.append(f"| {first} to {last} | {label} | {' | '.join(cells)} |")
+    seconds = statistics.median(run["step_seconds"] for run in trained)
+    return "\n".join(lines) + f"\n\nA step took {seconds:.1f} s (median), with the five other runs beside.\n"
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def warm_start(
     out: str,
     steps: int = 700,
     batch_size: int = 64,
-    micro_batch_size: int = 64,
+    micro_batch_size: int = 32,
     learning_rate: float = 5e-4,
     seed: int = 0,
     use_cpu: bool = False,
@@ -58,7 +58,7 @@ def warm_start(
             Optimizer steps.
         batch_size (`int`, *optional*, defaults to `64`):
             Demonstrations a step.
-        micro_batch_size (`int`, *optional*, defaults to `64`):
+        micro_batch_size (`int`, *optional*, defaults to `32`):
             Demonstrations that are computed at a time.
         learning_rate (`float`, *optional*, defaults to `5e-4`):
             Peak rate; a twentieth of the steps warm up, then it falls to zero as a cosine.
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="Folder to write to.")
     parser.add_argument("--steps", type=int, default=700, help="Optimizer steps (default: %(default)s).")
     parser.add_argument("--batch_size", type=int, default=64, help="Demonstrations a step (default: %(default)s).")
-    parser.add_argument("--micro_batch_size", type=int, default=64, help="At a time (default: %(default)s).")
+    parser.add_argument("--micro_batch_size", type=int, default=32, help="At a time (default: %(default)s).")
     parser.add_argument("--learning_rate", type=float, default=5e-4, help="Peak rate (default: %(default)s).")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--use_cpu", action="store_true")
