@@ -83,7 +83,7 @@ def blocks(results: Results) -> dict[str, str]:
     """
     return {
         "runs": about(results),
-        "rungs": rungs(),
+        "rungs": rungs_of_the_start(),
         "tables": "\n".join(markdown(table) for table in all_tables(results)) if results.summaries else "",
         "first-attempt": first_attempt(),
         "second-attempt": second_attempt(),
@@ -102,7 +102,7 @@ def first_attempt() -> str:
     return "\n".join(lines) + "\n"
 
 
-def rungs() -> str:
+def rungs_of_the_start() -> str:
     """What each rung asks for, and how the model fares right after the warm start."""
     start = json.loads((SECOND_ATTEMPT / "start-seed0.json").read_text())["evaluations"][0]["rungs"]
     lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
