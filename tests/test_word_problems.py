@@ -1,11 +1,14 @@
 """The word problems (`benchmarks/word_problems`): right answers, styles that can be told apart, runs that start."""
 
 import gzip
+import itertools
 import json
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,7 +33,7 @@ from demonstrations import (  # noqa: E402
 from make_data import DATA, TEST, TRAIN, make_files  # noqa: E402
 from matrix import RUNS  # noqa: E402
 from problems import RUNGS, TRAINING_SHARES, Step, sample_problem  # noqa: E402
-from reproduce import Stopped  # noqa: E402
+from reproduce import Runner, Stopped  # noqa: E402
 from results import Results  # noqa: E402
 from summaries import summary_path  # noqa: E402
 
@@ -163,6 +166,23 @@ def test_a_run_that_fails_is_tried_again_and_one_that_was_stopped_is_not(runner,
         runner.run("coda", 0)
 
 
+def test_no_two_starts_fall_together_not_even_those_of_failed_runs(runner, tmp_path, monkeypatch):
+    """On a real card six evaluations that started together failed together, four times over."""
+    starts, log = [], tmp_path / "log.txt"
+
+    def fail_once(self, command, log, **environment):
+        starts.append((time.monotonic(), command))
+        if [earlier for _, earlier in starts].count(command) == 1:
+            raise RuntimeError("memory changed")
+
+    monkeypatch.setattr(Runner, "_call", fail_once)
+    runner.args.stagger = 0.1
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda name: runner._call([name], log), "abc"))
+    times = [moment for moment, _ in starts]
+    assert len(times) == 6 and min(b - a for a, b in itertools.pairwise(times)) > 0.09
+
+
 def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     script = [sys.executable, str(FOLDER / "run_all.py"), "--tiny", "--keep", "--seeds", "1"]
     out, work = tmp_path / "out", tmp_path / "work"
@@ -176,7 +196,7 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     tables = build_tables.all_tables(Results(out))
     assert all(len(row) == len(table.header) for table in tables for row in table.rows)
     page = build_tables.fill(build_tables.README.read_text(), build_tables.blocks(Results(out)))
-    assert "| Start |" in page and "Not run yet: grpo seed 0" in page
+    assert "| Start |" in page and "Not evaluated yet: grpo seed 0" in page
 
     tokenizer = AutoTokenizer.from_pretrained(work / "random")
     text = demonstrate(draw(6, 1)[0], "check", random.Random(0))

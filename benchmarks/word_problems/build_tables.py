@@ -1,4 +1,4 @@
-"""Rebuilds the tables of this folder's README from the runs' summaries. The tables are the ladder's.
+"""Rebuilds tables and picture of this folder's README from the runs' summaries. The tables are the ladder's.
 
 python benchmarks/word_problems/build_tables.py
 """
@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from matplotlib import rc_context
+from pictures import by_rung_and_step
 from problems import RUNG_NAMES
 
 from coda_trl.report.elements import Table
 from coda_trl.report.render import markdown
+from coda_trl.report.style import PLOT_SETTINGS
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "ladder"))
@@ -26,7 +29,11 @@ from results import ALL_RUNGS, Results  # noqa: E402
 from run_all import METHODS, SEEDS, jobs  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
-README, RESULTS = HERE / "README.md", HERE / "results"
+README, RESULTS, PICTURE = HERE / "README.md", HERE / "results", HERE / "results.png"
+# Trainings whose models were lost before they were evaluated.
+UNEVALUATED = RESULTS / "without_evaluation"
+# Steps at the end of a training that its rollouts are averaged over.
+LAST_STEPS = 20
 FIRST_ATTEMPT, SECOND_ATTEMPT = HERE / "first_attempt", HERE / "second_attempt"
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
@@ -64,7 +71,7 @@ def about(results: Results) -> str:
     if len(missing) == len(jobs(SEEDS)):
         return "No run yet: there are no results.\n"
     trained = [run.content for runs in results.summaries.values() for run in runs.values() if run.content["recipe"]]
-    lacking = f"Not run yet: {', '.join(missing)}." if missing else "Every run of the matrix is there."
+    lacking = f"Not evaluated yet: {', '.join(missing)}." if missing else "Every run of the matrix is there."
     if not trained:
         return f"{lacking}\n"
     seconds = sorted(content["train_seconds"] for content in trained)
@@ -84,10 +91,28 @@ def blocks(results: Results) -> dict[str, str]:
     return {
         "runs": about(results),
         "rungs": rungs_of_the_start(),
+        "rollouts": last_rollouts(),
         "tables": "\n".join(markdown(table) for table in all_tables(results)) if results.summaries else "",
         "first-attempt": first_attempt(),
         "second-attempt": second_attempt(),
     }
+
+
+def last_rollouts() -> str:
+    """Rollouts of the last steps of every training, evaluated or not."""
+    columns = {"Accuracy": "coda/mean_score", "Tokens, easy": "coda/easy/mean_length"}
+    columns |= {"Tokens, hard": "coda/hard/mean_length"}
+    lines = [f"| | Seed | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
+    contents = [json.loads(path.read_text()) for folder in (RESULTS, UNEVALUATED) for path in folder.glob("*.json")]
+    trained = [content for content in contents if content["recipe"]]
+    for content in sorted(trained, key=lambda content: (METHODS.index(content["name"]), content["seed"])):
+        log = pd.DataFrame(content["log"]).set_index("step")
+        means = log.loc[log.index[-1] - LAST_STEPS + 1 :, list(columns.values())].mean()
+        means["coda/mean_score"] *= 100
+        note = "" if content["evaluations"] else " (not evaluated)"
+        cells = " | ".join(str(round(value)) for value in means)
+        lines.append(f"| {RUNS[content['name']].label} | {content['seed']}{note} | {cells} |")
+    return "\n".join(lines) + "\n"
 
 
 def first_attempt() -> str:
@@ -104,7 +129,7 @@ def first_attempt() -> str:
 
 def rungs_of_the_start() -> str:
     """What each rung asks for, and how the model fares right after the warm start."""
-    start = json.loads((SECOND_ATTEMPT / "start-seed0.json").read_text())["evaluations"][0]["rungs"]
+    start = json.loads((RESULTS / "start-seed0.json").read_text())["evaluations"][0]["rungs"]
     lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
     for rung in ALL_RUNGS:
         of_rung = start[str(rung)]
@@ -139,6 +164,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="Summaries (default: %(default)s).")
     parser.add_argument("--page", type=Path, default=README, help="Page to fill (default: %(default)s).")
     args = parser.parse_args()
+    if args.results == RESULTS:
+        with rc_context(PLOT_SETTINGS):
+            figure = by_rung_and_step(Results(RESULTS), Results(RESULTS, UNEVALUATED))
+            figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
     args.page.write_text(fill(args.page.read_text(encoding="utf-8"), blocks(Results(args.results))), encoding="utf-8")
     print(f"Written to {args.page}.")
 

@@ -27,7 +27,7 @@ from summaries import summary_path  # noqa: E402
 
 METHODS = ("start", "grpo", "coda", "vlp", "asrr")
 SEEDS = 3
-ATTEMPTS = 4
+ATTEMPTS = 8
 # What the recipes ask for that a CPU does not have, and a size that takes seconds.
 TINY = {
     "use_vllm": "false",
@@ -50,25 +50,28 @@ def jobs(seeds: int) -> list[tuple[str, int]]:
 
 
 class WordProblemsRunner(Runner):
-    """Starts runs one after the other, and anew where they fail."""
+    """
+    Starts trainings and evaluations one after the other, and anew where they fail. vLLM measures the memory that is
+    free while it starts, and gives up if another process ends or grows in that moment: two that start together fail
+    together, and for ever, if both are tried again at once.
+    """
 
     def __init__(self, args: argparse.Namespace):
         super().__init__(args)
         self.turn = threading.Lock()
         self.next_start = time.monotonic()
 
-    def run(self, name: str, seed: int) -> None:
+    def _wait_for_turn(self) -> None:
         with self.turn:
             if self.stop.wait(max(0.0, self.next_start - time.monotonic())):
                 raise Stopped
             self.next_start = time.monotonic() + self.args.stagger
-        super().run(name, seed)
 
     def _call(self, command: list, log: Path) -> None:
-        # vLLM measures the memory that is free while it starts, and gives up if another run ends meanwhile. TRL picks
-        # its port from a short list, so that runs that start together would take the same.
         for attempt in range(1, ATTEMPTS + 1):
+            self._wait_for_turn()
             try:
+                # TRL picks its port from a short list, so that runs beside each other would take the same.
                 return super()._call(command, log, MASTER_PORT=str(free_port()))
             except RuntimeError as error:
                 if attempt == ATTEMPTS:
@@ -103,7 +106,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=METHODS, default=METHODS, help="Only these methods.")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="Seeds of a method (default: %(default)s).")
     parser.add_argument("--jobs", type=int, default=4, help="Runs at a time, 20 GB each (default: %(default)s).")
-    parser.add_argument("--stagger", type=float, default=30, help="Seconds between starts (default: %(default)s).")
+    parser.add_argument("--stagger", type=float, default=30, help="Seconds between two starts (default: %(default)s).")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="Summaries (default: %(default)s).")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/word_problems/runs", help="Scratch.")
     parser.add_argument("--minutes", type=float, help="End after so many minutes; the same command goes on.")
