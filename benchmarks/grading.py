@@ -1,7 +1,7 @@
 r"""
 Grading speed: `coda_trl.rewards.accuracy_reward` against TRL's, on the same completions, in the same run.
 
-    python benchmarks/grading.py [--json FILE]
+    python benchmarks/grading.py [--out benchmarks/results]
 
 One training step of the paper: 128 prompts with 16 completions each, 20 to 70 KB of reasoning, an answer in a box at
 the end, six of ten right. The solutions are boxed, because TRL reads many bare ones as unparseable and then skips the
@@ -11,8 +11,11 @@ completion. The second part grades the same step with 16 answers that computer a
 import argparse
 import json
 import logging
+import platform
 import random
 import time
+from importlib.metadata import version
+from pathlib import Path
 
 from trl.rewards import accuracy_reward as trl_accuracy_reward
 
@@ -84,13 +87,14 @@ def with_hang_makers(completions: list[list[dict]], solutions: list[str]) -> tup
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there as well")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
     options = parser.parse_args()
     logging.getLogger("math_verify").setLevel(logging.ERROR)
     start = time.perf_counter()
     warm_up = make_step(seed=1)
     accuracy_reward(*warm_up)
-    print(f"workers: {default_pool().workers}; first call, which starts them: {time.perf_counter() - start:.1f} s")
+    first_seconds = time.perf_counter() - start
+    print(f"workers: {default_pool().workers}; first call, which starts them: {first_seconds:.1f} s")
     trl_accuracy_reward(*(part[::GENERATIONS] for part in warm_up))
 
     completions, solutions = make_step(seed=0)
@@ -123,18 +127,23 @@ def main() -> None:
         bound = pool.timeout * 16 / pool.workers + 2
         stopped = sum(grade.stopped for grade in grades)
     print(f"the same with 16 answers that hang: {hang_seconds:.1f} s (bound {bound:.1f} s), {stopped} stopped")
-    if options.json:
-        numbers = {
-            "ours": len(ours) / seconds,
-            "trl": len(trl) / trl_seconds,
-            "ratio": trl_seconds / seconds,
-            "agreement": agreement,
-            "hang_seconds": hang_seconds,
-            "hang_bound": bound,
-            "workers": default_pool().workers,
-        }
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(numbers, file, indent=2)
+    about = {
+        "hardware": "CPU",
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("trl", "math-verify")},
+        "workers": default_pool().workers,
+        "completions": len(completions),
+        "characters": round(size),
+    }
+    numbers = {
+        "first_call_seconds": first_seconds,
+        "seconds": {"coda_trl": seconds, "trl": trl_seconds},
+        "agreement": agreement,
+        "hanging": {"seconds": hang_seconds, "bound": bound, "stopped": stopped},
+    }
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "grading-cpu.json").write_text(json.dumps({"about": about} | numbers, indent=1) + "\n")
 
 
 if __name__ == "__main__":

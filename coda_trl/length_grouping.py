@@ -84,7 +84,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
-    Rows with images are left as TRL has them altogether.
+    For vision-language models all is as in TRL, whether a batch has images or not.
 
     All is as in TRL, padding too, for models that mind where it stands, such as GPT-2 (see [`values_ignore_padding`]).
     That keeps TRL's gradients, not the values of generation, in which no padding counts. Recurrent layers that compute
@@ -103,15 +103,16 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine takes it for one of its own
         # and mixes up which gradients begin a step.
         def backward_unless_empty(loss, **kwargs):
-            if loss.requires_grad:
+            if not self._micro_batch_is_empty:
                 backward(loss, **kwargs)
 
+        self._micro_batch_is_empty = False
         self.accelerator.backward = backward_unless_empty
 
     def _prepare_inputs(self, generation_batch):
         buffered = self._buffered_inputs
         inputs = super()._prepare_inputs(generation_batch)
-        if self._buffered_inputs is buffered or not self._regroups(inputs):
+        if self._buffered_inputs is buffered or not self._regroups:
             return inputs
         # Optimizer steps begin at multiples of `gradient_accumulation_steps`, passes over the buffer at multiples of
         # `steps_per_generation`. So blocks of their greatest common divisor never straddle two optimizer steps.
@@ -130,16 +131,17 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     @property
     def _moves_padding(self) -> bool:
-        return self.args.length_grouping and self._model_ignores_padding
+        # The same on all processes, as they gather: one may have images in a batch where another has none.
+        return self.args.length_grouping and self._model_ignores_padding and not self._is_vlm
 
-    def _regroups(self, inputs) -> bool:
+    @property
+    def _regroups(self) -> bool:
         return (
             self._moves_padding
             and self.loss_type != "bnpo"
             and self.top_entropy_quantile == 1.0
             and not self._entropy_bonus_enabled
             and not self.aux_loss_enabled
-            and "num_images" not in inputs
         )
 
     def _group_by_length(self, batches):
@@ -189,7 +191,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         **images,
     ):
         options = {"compute_entropy": compute_entropy, "compute_aux_loss": compute_aux_loss}
-        if not self._moves_padding or any(value is not None for value in images.values()):
+        if not self._moves_padding:
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, **options, **images
             )
@@ -231,16 +233,20 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         return rows.restore(logps), rows.restore(entropies) if compute_entropy else None, aux_loss
 
     def _compute_loss(self, model, inputs):
+        self._micro_batch_is_empty = not inputs
         if not inputs:
             return torch.zeros((), device=self.accelerator.device)
+        metrics = self._metrics["train"]
+        before = {name: len(values) for name, values in metrics.items()}
         loss = super()._compute_loss(model, inputs)
         if "row_share" not in inputs:  # in evaluation, and where rows keep TRL's micro-batches
             return loss
         shares = dict.fromkeys(_TOKEN_METRICS, inputs["token_share"]) | {"vespo/phi_seq_mean": inputs["row_share"]}
         by_sequence = self.importance_sampling_level == "sequence"
         shares |= dict.fromkeys(_CLIP_METRICS, inputs["row_share" if by_sequence else "token_share"])
-        metrics = self._metrics["train"]
         for name in shares.keys() & metrics.keys():
+            if len(metrics[name]) == before.get(name, 0):  # not TRL's: a reward function's own, of the same name
+                continue
             metrics[name][-1] *= shares[name]
             metrics[name] += [0.0] * inputs.get("num_empty", 0)
         return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss

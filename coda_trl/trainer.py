@@ -3,6 +3,7 @@
 import math
 import textwrap
 import time
+import warnings
 
 import torch
 from accelerate.utils import gather
@@ -41,9 +42,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     Raises:
         TypeError: If `args` is not a [`CodaGRPOConfig`].
-        ValueError: If `args.correctness_reward` is none of the reward functions, if one of them is called
-            `length_shaping`, if the dataset lacks the column `n_gold` that L1 needs, or, while training, if a reward
-            is infinite or the shaped one is not 0, 1 or `None`.
+        ValueError: If `args.correctness_reward` is none of the reward functions or several, if one of them is called
+            `length_shaping`, if the dataset lacks the column `n_gold` that L1 needs or holds anything but positive
+            numbers there, or, while training, if a reward is infinite or the shaped one is not 0, 1 or `None`.
 
     Example:
 
@@ -54,7 +55,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     trainer = CodaGRPOTrainer(
         model="Qwen/Qwen3-0.6B",
         reward_funcs=accuracy_reward,
-        args=CodaGRPOConfig(output_dir="qwen3-0.6b-coda", num_generations=16, gradient_accumulation_steps=2),
+        args=CodaGRPOConfig(output_dir="qwen3-0.6b-coda", num_generations=16, gradient_accumulation_steps=16),
         train_dataset=dataset,  # columns `prompt` and `solution`
     )
     trainer.train()
@@ -76,7 +77,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             }"""),
     }
 
-    def __init__(self, model, reward_funcs=None, args=None, *others, **kwargs):
+    def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, *others, **kwargs):
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-CODA")
@@ -86,31 +87,52 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 "of GRPOConfig: put it in its place."
             )
 
-        super().__init__(model, reward_funcs, args, *others, **kwargs)
+        if args.length_shaping != "none" and args.scale_rewards != "none":
+            warnings.warn(
+                f"`scale_rewards` is {args.scale_rewards!r}, which divides by the deviation of the rewards. In a "
+                "group of correct answers that deviation is the shaping term's alone, so the term is blown up to full "
+                "size. Set it to 'none'.",
+                stacklevel=2,
+            )
+        if isinstance(train_dataset, Dataset) and args.length_shaping in ("l1_exact", "l1_max"):  # before any weights
+            self._check_budgets(args, train_dataset.column_names)
+            self._budgets(train_dataset["n_gold"])
 
-        name = args.correctness_reward or self.reward_func_names[0]
+        super().__init__(model, reward_funcs, args, train_dataset, *others, **kwargs)
+
+        name = self.reward_func_names[0] if args.correctness_reward is None else args.correctness_reward
+        names = ", ".join(self.reward_func_names)
         if name not in self.reward_func_names:
+            raise ValueError(f"`correctness_reward` is {name!r}, but the reward functions are {names}.")
+        if args.correctness_reward is not None and self.reward_func_names.count(name) > 1:
             raise ValueError(
-                f"`correctness_reward` is {name!r}, but the reward functions are {', '.join(self.reward_func_names)}."
+                f"`correctness_reward` is {name!r}, but several of the reward functions ({names}) are called so. Give "
+                "each a name of its own (`def`, or `__name__`)."
             )
         if "length_shaping" in self.reward_func_names:
             raise ValueError(
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
             )
-        if isinstance(self.train_dataset, Dataset):
-            self._check_budgets(self.train_dataset.column_names)
         self._base_column = self.reward_func_names.index(name)
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
         self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
 
-    def _check_budgets(self, columns):
-        if self.args.length_shaping in ("l1_exact", "l1_max") and "n_gold" not in columns:
+    @staticmethod
+    def _check_budgets(args, columns):
+        if "n_gold" not in columns:
             raise ValueError(
-                f"`length_shaping` is {self.args.length_shaping!r}, but the dataset has no column 'n_gold' (its "
-                f"columns: {', '.join(columns)}). Add the token budget that each prompt asks for."
+                f"`length_shaping` is {args.length_shaping!r}, but the dataset has no column 'n_gold' (its columns: "
+                f"{', '.join(columns)}). Add the token budget that each prompt asks for."
             )
+
+    @staticmethod
+    def _budgets(values):
+        for row, value in enumerate(values):
+            if not (isinstance(value, int | float) and 0 < value < math.inf):
+                raise ValueError(f"`n_gold` is {value!r} in row {row}, but must be a positive number of tokens.")
+        return torch.tensor(values, dtype=torch.float32)
 
     def _generate(self, prompts):
         output = super()._generate(prompts)
@@ -157,15 +179,14 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if mode == "eval":
             parameters["method"] = "none"
         elif parameters["method"] in ("l1_exact", "l1_max"):
-            self._check_budgets(inputs[0])
-            budgets = torch.tensor([example["n_gold"] for example in inputs], dtype=torch.float32, device=device)
-            parameters["n_gold"] = gather(budgets)
+            self._check_budgets(self.args, inputs[0])  # a stream shows its columns with its first batch
+            parameters["n_gold"] = gather(self._budgets([example["n_gold"] for example in inputs]).to(device))
         lengths = gather(torch.tensor(self._completion_lengths, device=device))
         shaped = shape_rewards(base, lengths, num_generations, **parameters)
         rewards_per_func[:, -1] = shaped.delta
 
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        ended = [not eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list]
+        ended = [ids[-1] in eos_and_pad for ids in completion_ids_list]
         truncated = gather(~torch.tensor(ended, device=device))
         thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}
         metrics = published_metrics(base, lengths, shaped, **thresholds)

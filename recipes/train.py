@@ -15,7 +15,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +33,7 @@ from coda_trl.data import (
     load_generation_config,
     load_training_set,
 )
-from coda_trl.dry_run import DryRunArguments, dry_run
+from coda_trl.dry_run import DryRunArguments, Finding, dry_run, error
 from coda_trl.ladder import ladder_reward
 from coda_trl.resuming import find_last_whole_checkpoint
 from coda_trl.rewards import REWARD_FUNCTIONS
@@ -123,12 +123,23 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
         raise ValueError(f"`reward_funcs` has {name!r}, but that cannot be imported: {error!r}.") from error
 
 
+def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterator[Finding]:
+    """What the dry run says of the reward functions."""
+    try:
+        names = [find_reward(name, args.max_completion_length).__name__ for name in reward_args.reward_funcs]
+    except ValueError as problem:
+        yield error("reward_funcs", str(problem))
+        return
+    if args.correctness_reward is not None and args.correctness_reward not in names:
+        yield error("correctness_reward", f"{args.correctness_reward!r} is none of the rewards: {', '.join(names)}.")
+
+
 def main(argv: Sequence[str]) -> int:
     argv = apply_overlays(argv)
     logging.basicConfig(format="%(message)s")
     plan, _ = TrlParser(DryRunArguments, add_help=False).parse_args_and_config(argv, return_remaining_strings=True)
     if plan.dry_run:
-        return dry_run(argv, SCRIPT_ARGUMENTS)
+        return dry_run(argv, SCRIPT_ARGUMENTS, check_script=check_rewards)
 
     parser = TrlParser(
         ARGUMENTS,

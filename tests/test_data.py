@@ -139,6 +139,20 @@ def test_custom_takes_strings_and_messages(tmp_path):
     assert load_source(f"custom={path}")[0]["prompt"] == messages
 
 
+@pytest.mark.parametrize("gold", [True, [1], float("nan"), {"a": 1}])
+def test_custom_takes_no_gold_that_is_neither_text_nor_number(tmp_path, gold):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"prompt": "What is 1 + 1?", "solution": gold}))
+    with pytest.raises(DataError, match="row 1: the gold is .*, but must be text or a number"):
+        load_source(f"custom={path}")
+
+
+def test_custom_takes_no_prompt_without_messages(tmp_path):
+    path = write(tmp_path / "mine.jsonl", [{"prompt": [], "solution": "2"}])
+    with pytest.raises(DataError, match="the prompt is .*, but must be text or messages"):
+        load_source(f"custom={path}")
+
+
 @pytest.mark.parametrize("form", ["jsonl.gz", "parquet", "json", "csv"])
 def test_every_file_form_gives_the_same_rows(form, tmp_path):
     rows = rows_of("amc23")

@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, GenerationConfig
 from coda_trl.data import (
     INSTRUCTION,
     DataArguments,
+    DataError,
     add_length_budget,
     choice_prompt,
     drop_long_prompts,
@@ -50,6 +51,9 @@ def test_plain_text_has_no_turns():
     dataset = to_plain_text(Dataset.from_list([{"prompt": math_prompt("Q"), "solution": "1"}]))
     assert dataset[0] == {"prompt": f"Q\n\n{INSTRUCTION}\n", "solution": "1"}
     assert isinstance(load_training_set("ladder=2", prompt_format="plain")[0]["prompt"], str)
+    messages = [{"role": "system", "content": "Be brief."}, *math_prompt("Q")]
+    with pytest.raises(DataError, match=r"A prompt has 2 messages \(system, user\), but `prompt_format: plain`"):
+        to_plain_text(Dataset.from_list([{"prompt": messages, "solution": "1"}]))  # would be the system's alone
 
 
 # Length budgets

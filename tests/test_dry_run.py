@@ -396,13 +396,15 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         (["--num_generations", "16", "--generation_batch_size", "128"], "4 prompts do not fill one batch of 8"),
         (["--coda_alpha", "2"], "`coda_alpha` is 2.0"),
         (["--accelerate_config", "nothing.yaml"], "there is no such file"),
+        (["--max_completion_length", "null"], "None leaves open how long a completion gets"),
+        (["--eval_dataset", "nosuch"], "There is no data set 'nosuch'"),
     ],
 )
 def test_runs_that_cannot_work_have_a_status_of_their_own(tiny_recipe, changes, message):
     status, text = report(*tiny_recipe, *changes)
     assert status == 1, text
     assert message in text
-    assert "This run cannot work" in text
+    assert "Do not start this run" in text
 
 
 def test_contaminated_training_data_is_named(tiny_recipe):

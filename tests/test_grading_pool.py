@@ -8,14 +8,21 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from pebble import ProcessExpired
 
 from coda_trl.grading import GradingPool, default_pool
+from coda_trl.grading import server as server_module
 from coda_trl.grading.__main__ import main
+from coda_trl.grading.jobs import Job
 from coda_trl.grading.pool import default_workers
+from coda_trl.grading.rules import Case
 
 ROOT = Path(__file__).parents[1]
 HANGS = [r"\boxed{" + r"\log(" * 9 + str(5 + number) + ")" * 9 + "}" for number in range(8)]
@@ -105,6 +112,34 @@ def test_a_process_killed_from_outside_costs_no_verdict(pool, victim):
     killer.join()
     assert [grade.verdict for grade in grades] == [True] * 80
     assert not any(grade.stopped for grade in grades)
+
+
+@pytest.mark.parametrize(
+    ("errors", "sent", "lost"),
+    [
+        ([ProcessExpired("killed")], [True], 0),
+        ([ProcessExpired("killed")] * 2, [True], 0),
+        ([ProcessExpired("killed")] * 3, [False], 0),
+        ([TimeoutError()], [False], 0),
+        ([BrokenProcessPool("All workers expired")], [], 1),
+        ([ProcessExpired("killed"), BrokenProcessPool("All workers expired")], [], 1),
+    ],
+)
+def test_a_broken_pool_is_no_verdict(monkeypatch, errors, sent, lost):
+    """A worker killed while none works breaks Pebble's pool: 76 waiting cases of 80 were once called wrong."""
+    ended, results = [], []
+    monkeypatch.setattr(server_module, "_end_group", lambda: ended.append(True))
+    server = server_module.Server(SimpleNamespace(send=results.append), workers=1, memory_mb=64)
+    outcomes = [*errors, (True, 0.1)]
+
+    def schedule(function, args, timeout):
+        future, outcome = Future(), outcomes.pop(0)
+        future.set_exception(outcome) if isinstance(outcome, Exception) else future.set_result(outcome)
+        return future
+
+    monkeypatch.setattr(server.pool, "schedule", schedule)
+    server.submit(Job(0, Case("1", "1"), True, 1.0))
+    assert [result.verdict for result in results] == sent and len(ended) == lost
 
 
 def test_threads_and_asyncio(pool):

@@ -14,7 +14,8 @@ from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, TWO_PROCESSES, train
-from small_training import launch
+from small_training import launch, logs
+from small_training import train as small_train
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -269,8 +270,12 @@ def test_an_empty_micro_batch_has_no_backward_pass(tiny_model, tmp_path, monkeyp
     assert len(passes) == len(record.shapes) < trainer.state.global_step * trainer.args.gradient_accumulation_steps
 
 
-def test_rows_with_images_stay_as_they_are(tiny_model, tmp_path):
+@pytest.mark.parametrize("images", [{}, {"pixel_values": torch.rand(2, 3), "num_images": [1, 1]}])
+def test_vision_language_models_stay_as_they_are_with_and_without_images(tiny_model, tmp_path, images):
+    """A process whose batch has images would leave one that gathers, as its batch has none, waiting for ever."""
     _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+    assert trainer._regroups
+    trainer._is_vlm = True
     seen = {}
 
     def model(**inputs):
@@ -279,10 +284,19 @@ def test_rows_with_images_stay_as_they_are(tiny_model, tmp_path):
 
     input_ids = torch.ones(2, 10, dtype=torch.long)
     mask = torch.tensor([[0] * 3 + [1] * 7, [1] * 5 + [0] * 5])
-    pixels = torch.rand(2, 3)
-    trainer._get_per_token_logps_and_entropies(model, input_ids, mask, 6, pixel_values=pixels, num_images=[1, 1])
-    assert seen["attention_mask"].equal(mask) and seen["pixel_values"].equal(pixels)
-    assert not trainer._regroups({"num_images": [1, 1]}) and trainer._regroups({})
+    trainer._get_per_token_logps_and_entropies(model, input_ids, mask, 6, **images)
+    assert seen["attention_mask"].equal(mask) and ("pixel_values" in seen) == bool(images)
+    assert not trainer._regroups
+
+
+def test_a_metric_of_a_reward_function_is_not_taken_for_trl_s(tiny_model, tmp_path):
+    def verdict(completions, log_metric, **kwargs):
+        log_metric("kl", 7.0)  # TRL logs none of its own, as `beta` is 0
+        return [float(len(completion) % 2) for completion in completions]
+
+    settings = {"max_steps": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
+    trainer = small_train(tiny_model, tmp_path, verdict, length_shaping="none", **settings)
+    assert logs(trainer, "kl") == [7.0, 7.0]
 
 
 def test_trl_still_has_what_the_hooks_build_on():

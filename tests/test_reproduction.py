@@ -73,9 +73,16 @@ def test_finished_runs_are_skipped_and_shards_share_the_rest(tmp_path):
     assert todo("--runs", "main", "--only", "vlp", "--seeds", "2") == [("vlp", 0), ("vlp", 1)]
 
 
-def test_a_rehearsal_does_not_write_among_the_results():
+@pytest.mark.parametrize("argv", [[], ["--out", "benchmarks/ladder/results"]])
+def test_a_rehearsal_does_not_write_among_the_results(argv):
     with pytest.raises(SystemExit):
-        reproduce.parse(["--tiny"])
+        reproduce.parse(["--tiny", *argv])
+
+
+def test_a_clone_has_everything_left_to_do():
+    """The committed summaries are not taken for the reader's own: `make reproduce` had nothing to do."""
+    args = reproduce.parse([])
+    assert args.out not in (reproduce.HERE / "results", reproduce.HERE / "repetition")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from train_script import TRAIN, write_recipe
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 
@@ -44,6 +44,29 @@ def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
     assert TRAIN.main([*recipe, "--dry-run"]) == 0
     assert TRAIN.main([*recipe, "--dry_run", "--scale_rewards", "group"]) == 1
     assert trainers == [] and not (tmp_path / "out").exists()
+
+
+def test_dry_run_knows_the_rewards(recipe, capsys):
+    for changes, message in {
+        ("--reward_funcs", "no_such_reward"): "`reward_funcs` has 'no_such_reward'",
+        ("--correctness_reward", "wright"): "'wright' is none of the rewards: ladder_reward",
+    }.items():
+        assert TRAIN.main([*recipe, "--dry_run", *changes]) == 1
+        assert message in " ".join(capsys.readouterr().out.split())
+
+
+def test_dry_run_asks_for_the_revision_that_is_trained(recipe, monkeypatch):
+    asked = []
+    for loader in (AutoTokenizer, AutoConfig):
+        original = loader.from_pretrained
+        monkeypatch.setattr(
+            loader,
+            "from_pretrained",
+            lambda *args, original=original, **kwargs: asked.append(kwargs) or original(*args),
+        )
+    assert TRAIN.main([*recipe, "--dry_run", "--model_revision", "v2", "--trust_remote_code", "true"]) == 0
+    ours = [kwargs for kwargs in asked if "_from_auto" not in kwargs]  # the tokenizer asks for a configuration itself
+    assert ours == [{"revision": "v2", "trust_remote_code": True}] * 2
 
 
 def test_gsm8k_in_its_public_schema_with_the_reward_of_trl(recipe, trainers):

@@ -6,9 +6,9 @@ import inspect
 import pytest
 import torch
 from datasets import IterableDataset
-from peft import LoraConfig
+from peft import LoraConfig, PeftModel, get_peft_model
 from small_training import PROMPTS, SETTINGS, brevity, logs, make, metrics, odd, right, table, train
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from coda_trl import CodaGRPOTrainer, shape_rewards
@@ -78,6 +78,16 @@ def test_lora(tiny_model, tmp_path):
     assert adapters and all(value.any() for value in adapters)  # they start at zero
     before = AutoModelForCausalLM.from_pretrained(tiny_model).model.layers[0].self_attn.q_proj.weight
     assert torch.equal(before, trainer.model.base_model.model.model.layers[0].self_attn.q_proj.base_layer.weight)
+
+
+@pytest.mark.parametrize("length_grouping", [True, False])
+def test_a_model_with_nothing_to_train_is_refused(tiny_model, tmp_path, length_grouping):
+    """An adapter is loaded frozen by default. Such a run used to log losses to its end, and learn nothing."""
+    get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig()).save_pretrained(tmp_path / "lora")
+    frozen = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(tiny_model), tmp_path / "lora")
+    settings = {"length_grouping": length_grouping, "gradient_checkpointing": False}
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        train(frozen, tmp_path, right, processing_class=AutoTokenizer.from_pretrained(tiny_model), **settings)
 
 
 def test_truncated_completions_count_at_their_length_and_can_be_masked(tiny_model, tmp_path):
@@ -207,6 +217,22 @@ def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
 def test_unknown_correctness_reward_is_refused(tiny_model, tmp_path):
     with pytest.raises(ValueError, match="`correctness_reward` is 'wright', but the reward functions are right, odd"):
         make(tiny_model, tmp_path, [right, odd], correctness_reward="wright")
+    with pytest.raises(ValueError, match="`correctness_reward` is ''"):
+        make(tiny_model, tmp_path, [right, odd], correctness_reward="")
+
+
+def test_a_name_of_two_rewards_names_neither(tiny_model, tmp_path):
+    lambdas = [lambda completions, **kwargs: [0.5] * len(completions), lambda completions, **kwargs: [1.0] * 8]
+    with pytest.raises(ValueError, match=r"several of the reward functions \(<lambda>, <lambda>\) are called so"):
+        make(tiny_model, tmp_path, lambdas, correctness_reward="<lambda>")
+
+
+def test_scaled_rewards_are_warned_of_where_there_is_a_shaping_term(tiny_model, tmp_path, recwarn):
+    with pytest.warns(UserWarning, match="`scale_rewards` is 'group', .* Set it to 'none'"):
+        make(tiny_model, tmp_path, right, scale_rewards="group")
+    recwarn.clear()
+    make(tiny_model, tmp_path, right, scale_rewards="group", length_shaping="none")
+    assert not [warning for warning in recwarn if "scale_rewards" in str(warning.message)]
 
 
 @pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_exact", "l1_max"])
@@ -220,6 +246,10 @@ def test_l1_without_budgets_is_refused(tiny_model, tmp_path, method):
     without = PROMPTS.remove_columns("n_gold")
     with pytest.raises(ValueError, match=r"no column 'n_gold' \(its columns: prompt\)"):
         make(tiny_model, tmp_path, right, without, length_shaping=method)
+    for budget in (0, -1, None, float("nan"), float("inf")):  # at once, and not when its batch comes up
+        bad = without.add_column("n_gold", [4, budget, *range(2, 8)])
+        with pytest.raises(ValueError, match=r"`n_gold` is .* in row 1, but must be a positive number of tokens"):
+            make(tiny_model, tmp_path, right, bad, length_shaping=method)
     stream = IterableDataset.from_generator(lambda: iter(without))
     with pytest.raises(ValueError, match="no column 'n_gold'"):  # a stream shows its columns with its first batch
         train(tiny_model, tmp_path, right, stream, length_shaping=method)

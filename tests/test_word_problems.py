@@ -150,9 +150,10 @@ def test_overrides_win_over_recipe_and_rehearsal(runner, tmp_path):
     assert words[-2:] == ["--learning_rate", "1e-5"] and words[words.index("--seed") + 1] == "2"
 
 
-def test_a_rehearsal_does_not_write_among_the_results():
+@pytest.mark.parametrize("argv", [[], ["--out", "benchmarks/word_problems/results"]])
+def test_a_rehearsal_does_not_write_among_the_results(argv):
     with pytest.raises(SystemExit):
-        run_all.parse(["--tiny"])
+        run_all.parse(["--tiny", *argv])
 
 
 def test_a_run_that_fails_is_tried_again_and_one_that_was_stopped_is_not(runner, tmp_path):
@@ -195,8 +196,13 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     assert summary["log"]["coda/mean_score"] == [0.0]
     tables = build_tables.all_tables(Results(out))
     assert all(len(row) == len(table.header) for table in tables for row in table.rows)
-    page = build_tables.fill(build_tables.README.read_text(), build_tables.blocks(Results(out)))
-    assert "| Start |" in page and "Not evaluated yet: grpo seed 0" in page
+    page = tmp_path / "page.md"
+    page.write_text(build_tables.README.read_text())
+    build = [sys.executable, str(FOLDER / "build_tables.py"), "--results", str(out), "--page", str(page)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "| Start |" in page.read_text() and "Not evaluated: grpo seed 0" in page.read_text()
+    assert (tmp_path / build_tables.PICTURE).is_file()
 
     tokenizer = AutoTokenizer.from_pretrained(work / "random")
     text = demonstrate(draw(6, 1)[0], "check", random.Random(0))
@@ -219,4 +225,4 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
 def test_page_is_in_step_with_the_summaries():
     """After new runs: `python benchmarks/word_problems/build_tables.py`."""
     page = build_tables.README.read_text(encoding="utf-8")
-    assert build_tables.fill(page, build_tables.blocks(Results(build_tables.RESULTS))) == page
+    assert build_tables.fill(page, build_tables.blocks(build_tables.RESULTS)) == page

@@ -246,7 +246,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
 
     about = {
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,

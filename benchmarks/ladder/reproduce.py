@@ -30,6 +30,8 @@ from summaries import summary_path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+# Beside the committed summaries, which would be skipped as done.
+OUT = ROOT / "runs/reproduced"
 # glibc would hand freed tensors back to the system; on models this small, asking for them again takes longer than
 # computing with them.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864"}
@@ -148,7 +150,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--shard", default="0/1", metavar="I/N", help="The I-th of N parts of the work (default: 0/1)."
     )
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="Summaries (default: %(default)s).")
+    parser.add_argument("--out", type=Path, default=OUT, help="Summaries (default: %(default)s).")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/reproduce", help="Scratch (default: %(default)s).")
     parser.add_argument("--minutes", type=float, help="End after so many minutes; the same command goes on.")
     parser.add_argument("--bundle", type=Path, help="Pack the summaries into this .tar.gz at the end.")
@@ -157,7 +159,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="A rehearsal: 2 steps, 30 problems. Numbers mean nothing.")
     args = parser.parse_args(argv)
     args.out, args.work = args.out.resolve(), args.work.resolve()
-    if args.tiny and args.out == HERE / "results":
+    if args.tiny and args.out in (OUT, HERE / "results"):
         parser.error("--tiny is a rehearsal: give it another --out, so that its numbers are not taken for results.")
     if not re.fullmatch(r"\d+/\d+", args.shard) or not set(args.runs.split(",")) <= {"main", "ablations"}:
         parser.error(f"--shard is {args.shard!r} and --runs {args.runs!r}, but must be like 0/2 and main,ablations.")

@@ -1,6 +1,8 @@
 """Rebuilds tables and picture of this folder's README from the runs' summaries. The tables are the ladder's.
 
-python benchmarks/word_problems/build_tables.py
+python benchmarks/word_problems/build_tables.py                                      # from the committed summaries
+cp benchmarks/word_problems/README.md runs/word_problems/page.md                     # from yours, in a copy
+python benchmarks/word_problems/build_tables.py --results runs/word_problems/results --page runs/word_problems/page.md
 """
 
 import argparse
@@ -11,8 +13,8 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from figure_of_runs import by_rung_and_step
 from matplotlib import rc_context
-from pictures import by_rung_and_step
 from problems import RUNG_NAMES
 
 from coda_trl.report.elements import Table
@@ -29,9 +31,11 @@ from results import ALL_RUNGS, Results  # noqa: E402
 from run_all import METHODS, SEEDS, jobs  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
-README, RESULTS, PICTURE = HERE / "README.md", HERE / "results", HERE / "results.png"
-# Trainings whose models were lost before they were evaluated.
-UNEVALUATED = RESULTS / "without_evaluation"
+README, RESULTS = HERE / "README.md", HERE / "results"
+# Beside the page.
+PICTURE = "results.png"
+# Within the results: trainings whose models were lost before they were evaluated.
+UNEVALUATED = "without_evaluation"
 # Steps at the end of a training that its rollouts are averaged over.
 LAST_STEPS = 20
 FIRST_ATTEMPT, SECOND_ATTEMPT = HERE / "first_attempt", HERE / "second_attempt"
@@ -65,52 +69,62 @@ def all_tables(results: Results) -> list[Table]:
     ]
 
 
-def about(results: Results) -> str:
+def contents_of(*folders: Path) -> list[dict]:
+    """Summaries in the order of the tables."""
+    found = [json.loads(path.read_text()) for folder in folders for path in folder.glob("*-seed*.json")]
+    return sorted(found, key=lambda content: (METHODS.index(content["name"]), content["seed"]))
+
+
+def about(folder: Path) -> str:
     """A sentence or two about the runs there are."""
-    missing = [f"{name} seed {seed}" for name, seed in jobs(SEEDS) if seed not in results.summaries.get(name, {})]
-    if len(missing) == len(jobs(SEEDS)):
-        return "No run yet: there are no results.\n"
-    trained = [run.content for runs in results.summaries.values() for run in runs.values() if run.content["recipe"]]
-    lacking = f"Not evaluated yet: {', '.join(missing)}." if missing else "Every run of the matrix is there."
+    contents = contents_of(folder, folder / UNEVALUATED)
+    evaluated = [(content["name"], content["seed"]) for content in contents if content["evaluations"]]
+    missing = [f"{name} seed {seed}" for name, seed in jobs(SEEDS) if (name, seed) not in evaluated]
+    trained = [content for content in contents if content["recipe"]]
     if not trained:
-        return f"{lacking}\n"
-    seconds = sorted(content["train_seconds"] for content in trained)
+        return "No training yet.\n"
+    seconds = statistics.median(content["train_seconds"] for content in trained)
     devices = ", ".join(sorted({content["device"] for content in trained}))
-    steps = trained[0]["shared"]["steps"]
+    lacking = f"Not evaluated: {', '.join(missing)}." if missing else "All of them are evaluated."
     return (
-        f"{len(trained)} trainings of {steps} steps on {devices}, {seconds[len(seconds) // 2]:.0f} s each with others "
-        f"beside (median). {lacking}\n"
+        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps on {devices}, {seconds:.0f} s each with "
+        f"others beside (median). {lacking}\n"
     )
 
 
-def blocks(results: Results) -> dict[str, str]:
+def blocks(folder: Path) -> dict[str, str]:
     """
-    What the page shows, by key: `runs`, a sentence about them, `tables`, nothing without runs, and what is known from
-    the attempts.
+    What the page shows, by key: `runs`, a sentence about them, what the start and the end of the training look like,
+    `tables`, nothing without runs, and what is known from the attempts.
+
+    Args:
+        folder (`Path`):
+            Summaries.
     """
+    results = Results(folder)
     return {
-        "runs": about(results),
-        "rungs": rungs_of_the_start(),
-        "rollouts": last_rollouts(),
+        "runs": about(folder),
+        "rungs": rungs_of_the_start(folder),
+        "rollouts": last_rollouts(folder),
         "tables": "\n".join(markdown(table) for table in all_tables(results)) if results.summaries else "",
         "first-attempt": first_attempt(),
         "second-attempt": second_attempt(),
     }
 
 
-def last_rollouts() -> str:
+def last_rollouts(folder: Path) -> str:
     """Rollouts of the last steps of every training, evaluated or not."""
     columns = {"Accuracy": "coda/mean_score", "Tokens, easy": "coda/easy/mean_length"}
     columns |= {"Tokens, hard": "coda/hard/mean_length"}
     lines = [f"| | Seed | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
-    contents = [json.loads(path.read_text()) for folder in (RESULTS, UNEVALUATED) for path in folder.glob("*.json")]
-    trained = [content for content in contents if content["recipe"]]
-    for content in sorted(trained, key=lambda content: (METHODS.index(content["name"]), content["seed"])):
-        log = pd.DataFrame(content["log"]).set_index("step")
-        means = log.loc[log.index[-1] - LAST_STEPS + 1 :, list(columns.values())].mean()
+    for content in contents_of(folder, folder / UNEVALUATED):
+        if not content["recipe"]:
+            continue
+        log = pd.DataFrame(content["log"]).set_index("step").reindex(columns=list(columns.values()))
+        means = log.loc[log.index[-1] - LAST_STEPS + 1 :].mean()
         means["coda/mean_score"] *= 100
         note = "" if content["evaluations"] else " (not evaluated)"
-        cells = " | ".join(str(round(value)) for value in means)
+        cells = " | ".join("–" if pd.isna(value) else f"{value:.0f}" for value in means)
         lines.append(f"| {RUNS[content['name']].label} | {content['seed']}{note} | {cells} |")
     return "\n".join(lines) + "\n"
 
@@ -118,8 +132,7 @@ def last_rollouts() -> str:
 def first_attempt() -> str:
     """Accuracy in percent and tokens of the runs of [`FIRST_ATTEMPT`], which are too few for intervals."""
     lines = [f"| | {' | '.join(map(str, ALL_RUNGS))} |", "| --- " * (len(ALL_RUNGS) + 1) + "|"]
-    contents = [json.loads(path.read_text()) for path in FIRST_ATTEMPT.glob("*.json")]
-    for content in sorted(contents, key=lambda content: (METHODS.index(content["name"]), content["seed"])):
+    for content in contents_of(FIRST_ATTEMPT):
         rungs = content["evaluations"][0]["rungs"].values()
         seed = f", seed {content['seed']}" if content["recipe"] else ""
         cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
@@ -127,9 +140,9 @@ def first_attempt() -> str:
     return "\n".join(lines) + "\n"
 
 
-def rungs_of_the_start() -> str:
+def rungs_of_the_start(folder: Path) -> str:
     """What each rung asks for, and how the model fares right after the warm start."""
-    start = json.loads((RESULTS / "start-seed0.json").read_text())["evaluations"][0]["rungs"]
+    start = json.loads((folder / "start-seed0.json").read_text())["evaluations"][0]["rungs"]
     lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
     for rung in ALL_RUNGS:
         of_rung = start[str(rung)]
@@ -139,8 +152,7 @@ def rungs_of_the_start() -> str:
 
 def second_attempt() -> str:
     """Rollouts of the runs of [`SECOND_ATTEMPT`] in the same steps: means over seeds, and the range of these."""
-    contents = [json.loads(path.read_text()) for path in sorted(SECOND_ATTEMPT.glob("*.json"))]
-    trained = [content for content in contents if content["recipe"]]
+    trained = [content for content in contents_of(SECOND_ATTEMPT) if content["recipe"]]
     columns = {"Accuracy": "coda/mean_score", "Tokens": "coda/mean_response_length"}
     columns |= {"Tokens, easy": "coda/easy/mean_length", "Tokens, hard": "coda/hard/mean_length"}
     logs = {(run["name"], run["seed"]): pd.DataFrame(run["log"]).set_index("step") for run in trained}
@@ -164,11 +176,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="Summaries (default: %(default)s).")
     parser.add_argument("--page", type=Path, default=README, help="Page to fill (default: %(default)s).")
     args = parser.parse_args()
-    if args.results == RESULTS:
-        with rc_context(PLOT_SETTINGS):
-            figure = by_rung_and_step(Results(RESULTS), Results(RESULTS, UNEVALUATED))
-            figure.savefig(PICTURE, dpi=110, metadata={"Software": None})
-    args.page.write_text(fill(args.page.read_text(encoding="utf-8"), blocks(Results(args.results))), encoding="utf-8")
+    with rc_context(PLOT_SETTINGS):
+        figure = by_rung_and_step(Results(args.results), Results(args.results, args.results / UNEVALUATED))
+        figure.savefig(args.page.parent / PICTURE, dpi=110, metadata={"Software": None})
+    args.page.write_text(fill(args.page.read_text(encoding="utf-8"), blocks(args.results)), encoding="utf-8")
     print(f"Written to {args.page}.")
 
 

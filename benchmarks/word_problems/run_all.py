@@ -25,6 +25,8 @@ from processes import free_port  # noqa: E402
 from reproduce import Runner, Stopped, train_arguments, work_off  # noqa: E402
 from summaries import summary_path  # noqa: E402
 
+# Beside the committed summaries, which would be skipped as done.
+OUT = ROOT / "runs/word_problems/results"
 METHODS = ("start", "grpo", "coda", "vlp", "asrr")
 SEEDS = 3
 ATTEMPTS = 8
@@ -107,7 +109,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="Seeds of a method (default: %(default)s).")
     parser.add_argument("--jobs", type=int, default=4, help="Runs at a time, 20 GB each (default: %(default)s).")
     parser.add_argument("--stagger", type=float, default=30, help="Seconds between two starts (default: %(default)s).")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="Summaries (default: %(default)s).")
+    parser.add_argument("--out", type=Path, default=OUT, help="Summaries (default: %(default)s).")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/word_problems/runs", help="Scratch.")
     parser.add_argument("--minutes", type=float, help="End after so many minutes; the same command goes on.")
     parser.add_argument("--bundle", type=Path, help="Pack the summaries into this .tar.gz at the end.")
@@ -120,7 +122,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     args.out, args.work, args.override = args.out.resolve(), args.work.resolve(), dict(args.override)
     args.use_cpu = args.tiny
     if args.tiny:
-        if args.out == HERE / "results":
+        if args.out in (OUT, HERE / "results"):
             parser.error("--tiny is a rehearsal: give it another --out, so its numbers are not taken for results.")
         args.model, args.stagger, args.jobs = str(args.work / "random"), 0.0, min(args.jobs, os.cpu_count())
     return args

@@ -8,6 +8,8 @@ import random
 
 from datasets import Dataset
 
+from .reading import DataError
+
 INSTRUCTION = r"Let's think step by step and output the final answer within \boxed{}."
 
 Messages = list[dict[str, str]]
@@ -127,5 +129,25 @@ def to_plain_text(dataset: Dataset) -> Dataset:
     """
     Turns conversational prompts of one user turn into plain strings, which TRL feeds to the model without a chat
     template. For base models that have none.
+
+    Args:
+        dataset (`Dataset`):
+            Rows with a conversational `prompt`.
+
+    Returns:
+        `Dataset`: The rows with the text of the turn, and a newline, as `prompt`.
+
+    Raises:
+        DataError: If a prompt has several messages, of which plain text could not tell who says what.
     """
-    return dataset.map(lambda row: {"prompt": row["prompt"][0]["content"] + "\n"}, desc="Plain-text prompts")
+
+    def flatten(row: dict) -> dict:
+        if len(row["prompt"]) != 1:
+            roles = ", ".join(message["role"] for message in row["prompt"])
+            raise DataError(
+                f"A prompt has {len(row['prompt'])} messages ({roles}), but `prompt_format: plain` takes one user "
+                "turn. Put everything into that, or use `prompt_format: chat` with a model that has a chat template."
+            )
+        return {"prompt": row["prompt"][0]["content"] + "\n"}
+
+    return dataset.map(flatten, desc="Plain-text prompts")

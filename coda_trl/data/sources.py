@@ -122,7 +122,11 @@ def custom_schema(prompt: str = "prompt", solution: str = "solution") -> Schema:
 
     def build(row: Row) -> tuple[Messages, str]:
         messages = row[prompt]
-        return ([{"role": "user", "content": messages}] if isinstance(messages, str) else messages), str(row[solution])
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        if not messages:
+            raise ValueError(f"the prompt is {messages!r}, but must be text or messages")
+        return messages, _gold(row[solution])
 
     return Schema((prompt, solution), build)
 

@@ -1,6 +1,7 @@
 """Looks at the training data before a run: sizes, prompt lengths, and evaluation problems among them."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from datasets import Dataset
@@ -52,7 +53,32 @@ class DataReport:
     findings: list[Finding] = field(default_factory=list)
 
 
-def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | None) -> DataReport:
+def _load(specs: Sequence[str], data_args: DataArguments, seed: int) -> Dataset:
+    columns = (data_args.prompt_column, data_args.solution_column)
+    return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed=seed, columns=columns)
+
+
+def check_eval_data(data_args: DataArguments, seed: int) -> Iterator[Finding]:
+    """
+    Loads the prompts that a run is evaluated on.
+
+    Args:
+        data_args ([`DataArguments`]):
+            Which they are, if any.
+        seed (`int`):
+            Seed of length budgets.
+    """
+    if data_args.eval_dataset is None:
+        return
+    try:
+        _load(data_args.eval_dataset, data_args, seed)
+    except DatasetUnavailableError as problem:
+        yield warning("eval_dataset", f"{problem} It was not checked.")
+    except DataError as problem:
+        yield error("eval_dataset", str(problem))
+
+
+def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | None, seed: int) -> DataReport:
     """
     Loads and checks the training data.
 
@@ -61,18 +87,15 @@ def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | 
             What to train on, and which evaluation sets to compare it with.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`], *optional*):
             Tokenizer of the model. Without it the prompt lengths are only bounded.
+        seed (`int`):
+            Seed of length budgets.
 
     Returns:
         [`DataReport`]
     """
     report = DataReport()
     try:
-        dataset = load_training_set(
-            data_args.dataset,
-            data_args.prompt_format,
-            data_args.length_budget,
-            columns=(data_args.prompt_column, data_args.solution_column),
-        )
+        dataset = _load(data_args.dataset, data_args, seed)
     except DatasetUnavailableError as problem:
         report.rows = published_rows(data_args.dataset)
         report.published = report.rows is not None

@@ -101,7 +101,7 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
         console.print(f"{finding.setting}: {finding.message}", markup=False, highlight=False, soft_wrap=True)
     errors = sum(finding.severity == "error" for finding in findings)
     if errors:
-        console.print(f"[bold red]This run cannot work: {errors} error{'s' if errors > 1 else ''}.[/]")
+        console.print(f"[bold red]Do not start this run: {errors} error{'s' if errors > 1 else ''}.[/]")
     else:
         console.print("[green]Nothing speaks against this run.[/]" if not findings else "No errors.")
 

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future, TimeoutError
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from .rules import judge
 TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expression
 WORKING_SHARE = 0.9  # of the time limit; the rest is for ending and replacing a worker that reaches it
 CPU_SLACK = 5.0  # seconds of CPU time beyond the limit after which the kernel ends a worker that nobody else can end
+ATTEMPTS = 3  # at a case whose worker dies
 _WARM_UP = [  # the parser learns every construct at its first occurrence, which takes ten times as long
     r"-\frac{3\sqrt{2}}{5} + 2\pi",
     r"\sqrt{\frac{7}{4}} \cdot 3",
@@ -86,19 +88,25 @@ class Server:
             context=multiprocessing.get_context("fork"),
         )
 
-    def submit(self, job: Job, retry: bool = True) -> None:
-        future = self.pool.schedule(grade_job, args=(job,), timeout=WORKING_SHARE * job.timeout)
-        future.add_done_callback(lambda done: self._finish(job, done, retry))
+    def submit(self, job: Job, attempt: int = 1) -> None:
+        try:
+            future = self.pool.schedule(grade_job, args=(job,), timeout=WORKING_SHARE * job.timeout)
+        except RuntimeError:  # the pool is broken
+            _end_group()
+        future.add_done_callback(lambda done: self._finish(job, done, attempt))
 
-    def _finish(self, job: Job, future: Future, retry: bool) -> None:
+    def _finish(self, job: Job, future: Future, attempt: int) -> None:
         error = future.exception()
         if error is None:
             verdict, seconds = future.result()
             self._send(Result(job.number, verdict, seconds, stopped=False))
-        elif (
-            isinstance(error, ProcessExpired) and retry
-        ):  # the worker was killed from outside: not the fault of the case
-            self.submit(job, retry=False)
+        elif isinstance(error, BrokenProcessPool):
+            # All cases that wait end like this when a worker is killed while none works. Not one was judged: the
+            # caller starts a new server and sends them again.
+            _end_group()
+        elif isinstance(error, ProcessExpired) and attempt < ATTEMPTS:
+            # The worker was killed from outside, perhaps: not the fault of the case.
+            self.submit(job, attempt + 1)
         else:
             seconds = job.timeout if isinstance(error, TimeoutError) else 0.0
             self._send(Result(job.number, False, seconds, stopped=True))
