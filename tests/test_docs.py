@@ -78,8 +78,10 @@ STAND_INS = {
         {"dataset": make_dataset(16)},
         {
             "Qwen/Qwen3-0.6B": CHECKPOINT,
+            'load_training_set("mixed")': "dataset",
+            "max_completion_length=3072": "max_completion_length=8",
             'output_dir="qwen3-0.6b-coda"': 'output_dir="runs/readme", use_cpu=True, bf16=False, max_steps=1, '
-            'max_completion_length=8, report_to="none"',
+            'report_to="none"',
         },
     ),
     "docs/grading.md": StandIn({"completions": [r"\boxed{1}"], "golds": ["1"]}),
