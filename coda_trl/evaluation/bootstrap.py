@@ -118,10 +118,11 @@ def estimate(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) ->
 
     ```
     """
-    return summarise(ratio.value, replicates(ratio, seed, num_resamples) if _has_spread(ratio) else None)
+    return summarise(ratio.value, replicates(ratio, seed, num_resamples) if has_spread(ratio) else None)
 
 
-def _has_spread(ratio: Ratio) -> bool:
+def has_spread(ratio: Ratio) -> bool:
+    """Whether at least two problems count, so that resampling says anything."""
     return np.count_nonzero(ratio.denominator) >= 2
 
 

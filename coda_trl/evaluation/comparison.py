@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bootstrap import NUM_RESAMPLES, Estimate, replicates, summarise
+from .bootstrap import NUM_RESAMPLES, Estimate, has_spread, replicates, summarise
 from .metrics import Outcomes, Ratio, accuracy, mean_tokens
 
 
@@ -41,11 +41,19 @@ def paired(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
     return run.select(problems), reference.select(problems)
 
 
+def graded(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
+    """Of paired problems those with a verdict in both runs: an easy one graded in one alone makes no difference."""
+    verdicts = (accuracy(run).denominator > 0) & (accuracy(reference).denominator > 0)
+    problems = [problem for problem, there in zip(reference.problems, verdicts, strict=True) if there]
+    return run.select(problems), reference.select(problems)
+
+
 def compare(
     run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes], num_resamples: int = NUM_RESAMPLES
 ) -> Comparison:
     """
-    Compares two runs on the benchmarks and problems that both have, pairing them by problem.
+    Compares two runs on the benchmarks and problems that both have, pairing them by problem. Accuracies are compared
+    on those with a verdict in both.
 
     Over several benchmarks the averages are compared, every benchmark with equal weight, as in the last column of the
     paper's Table 1; each is then resampled by itself.
@@ -59,7 +67,8 @@ def compare(
             Number of bootstrap resamples.
 
     Returns:
-        `Comparison`: Differences with intervals; a difference whose interval holds 0 may be noise.
+        `Comparison`: Differences with intervals; a difference whose interval holds 0 may be noise. There is none if a
+            benchmark has fewer than two problems that count.
 
     Raises:
         ValueError: If the runs have no problem in common.
@@ -79,17 +88,20 @@ def compare(
 
     ```
     """
-    values, draws, num_problems = [], [], 0
+    values, draws, enough, num_problems = [], [], [], 0
     for benchmark in reference:
         if benchmark not in run:
             continue
         pair = paired(run[benchmark], reference[benchmark])
         if not pair[0].problems:
             continue
-        ratios: list[Ratio] = [metric(outcomes) for metric in (accuracy, mean_tokens) for outcomes in pair]
+        ratios: list[Ratio] = [accuracy(outcomes) for outcomes in graded(*pair)]
+        ratios += [mean_tokens(outcomes) for outcomes in pair]
         seed = benchmark_seed(benchmark)
         values.append([ratio.value for ratio in ratios])
-        draws.append([replicates(ratio, seed, num_resamples) for ratio in ratios])
+        enough.append([has_spread(ratio) for ratio in ratios])
+        nothing = np.full(num_resamples, np.nan)
+        draws.append([replicates(ratio, seed, num_resamples) if has_spread(ratio) else nothing for ratio in ratios])
         num_problems += len(pair[0].problems)
     if not values:
         raise ValueError(
@@ -97,13 +109,13 @@ def compare(
         )
     accuracy_run, accuracy_reference, tokens_run, tokens_reference = np.mean(values, axis=0).tolist()
     drawn = np.mean(draws, axis=0)
-    enough = num_problems >= 2
+    accuracies, tokens = np.all(enough, axis=0).reshape(2, 2).all(axis=1)
     return Comparison(
         accuracy_points=summarise(
-            100 * (accuracy_run - accuracy_reference), 100 * (drawn[0] - drawn[1]) if enough else None
+            100 * (accuracy_run - accuracy_reference), 100 * (drawn[0] - drawn[1]) if accuracies else None
         ),
         token_change=summarise(
-            100 * (tokens_run / tokens_reference - 1), 100 * (drawn[2] / drawn[3] - 1) if enough else None
+            100 * (tokens_run / tokens_reference - 1), 100 * (drawn[2] / drawn[3] - 1) if tokens else None
         ),
         num_problems=num_problems,
     )

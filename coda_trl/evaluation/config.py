@@ -34,7 +34,8 @@ class EvaluationConfig:
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"` applies the chat template; `"plain"` gives the bare text to a base model without one.
         token_budget (`int`, *optional*):
-            Ask for this many tokens in every prompt (`Think for N tokens.`), as models trained with L1 expect.
+            Tokens that the prompts ask for (`Think for N tokens.`), as models trained with L1 expect. It is noted with
+            the results; [`~loading.load_benchmark`] puts it into the prompts.
         dtype (`str`, *optional*, defaults to `"auto"`):
             Number format of the weights; `"auto"` takes that of the checkpoint.
         batch_size (`int`, *optional*, defaults to `64`):

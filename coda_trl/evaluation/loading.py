@@ -7,6 +7,7 @@ from pathlib import Path
 from datasets import Dataset
 
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
+from ..data.reading import SUFFIXES
 from ..grading import default_pool
 from ..ladder import RUNGS, sample_problem
 from ..ladder import grade as grade_ladder
@@ -39,6 +40,7 @@ def load_benchmark(
 
     Raises:
         DataError: If the name is unknown, or the data is missing or damaged.
+        ValueError: If `limit` leaves no problem.
 
     Example:
 
@@ -50,12 +52,17 @@ def load_benchmark(
 
     ```
     """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
     name, _, location = spec.partition("=")
     if name == "ladder":
         dataset, grade = ladder_problems(), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
         dataset, grade = load_source(spec), _grade_math
-        name = Path(location).name.partition(".")[0] if name == "custom" else name
+        if name == "custom":
+            name = Path(location).name
+            suffix = max((ending for ending in SUFFIXES if name.endswith(ending)), key=len, default="")
+            name = name.removesuffix(suffix)
     else:
         raise DataError(
             f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=PATH for a file with "

@@ -1,8 +1,10 @@
 """What has to be known about a model before it generates: its adapter, tokenizer, stop tokens and context length."""
 
+import hashlib
 import json
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
@@ -10,6 +12,9 @@ from transformers.utils.peft_utils import find_adapter_config_file
 from ..data import PromptFormat, find_stop_tokens
 
 logger = logging.getLogger(__name__)
+
+# Of each file of weights so many blocks of so many bytes are read: training changes them everywhere.
+_BLOCKS, _BLOCK = 256, 4096
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,30 @@ def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) 
         settings = json.load(file)
     model = base_model_name_or_path or settings["base_model_name_or_path"]
     return ModelFiles(model, model_name_or_path, settings.get("r"))
+
+
+def fingerprint(files: ModelFiles) -> str:
+    """
+    Tells weights in a folder from those of a later training in its place.
+
+    Args:
+        files (`ModelFiles`):
+            Model and adapter.
+
+    Returns:
+        `str`: Digest of names, sizes and parts of the weights; empty for what is on the hub.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    places = [Path(place) for place in (files.model, files.adapter) if place is not None]
+    paths = [path for place in places for path in sorted(place.glob("*.safetensors"))]
+    for path in paths:
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}".encode())
+        with open(path, "rb") as file:
+            for start in range(0, size, max(_BLOCK, size // _BLOCKS)):
+                file.seek(start)
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest() if paths else ""
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:

@@ -22,8 +22,8 @@ from .comparison import benchmark_seed
 from .config import EvaluationConfig
 from .generation import Engine, Generation, Request
 from .metrics import accuracy, collect, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
-from .models import ModelFiles, check_context, load_tokenizer, locate, stop_token_ids
-from .samples import SAMPLES_FILE, SampleWriter, read_samples
+from .models import ModelFiles, check_context, fingerprint, load_tokenizer, locate, stop_token_ids
+from .samples import SAMPLES_FILE, SampleWriter, question_of, read_samples
 
 SUMMARY_FILE = "summary.json"
 
@@ -45,27 +45,38 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         `dict[str, Any]`: What `summary.json` holds: engine, versions, settings, time, and results by benchmark.
 
     Raises:
-        ValueError: If the folder holds an evaluation with other settings, or a prompt and its answer do not fit into
-            the model.
+        ValueError: If two benchmarks have one name, if the folder holds an evaluation with other settings, problems
+            or weights, if a prompt and its answer do not fit into the model, or if a grader returns anything but
+            verdicts.
     """
+    names = [benchmark.name for benchmark in benchmarks]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two benchmarks have one name ({', '.join(names)}): rename a file, or evaluate them apart")
     output_dir = Path(config.output_dir)
     # The writer locks the folder, so it comes before anything is read or written there.
     with SampleWriter(output_dir / SAMPLES_FILE) as writer:
-        sittings = _earlier_sittings(output_dir / SUMMARY_FILE, config)
         files = locate(config.model_name_or_path, config.base_model_name_or_path)
+        settings = config.identity() | {"weights": fingerprint(files)}
+        sittings = _earlier_sittings(output_dir / SUMMARY_FILE, settings, config.n)
         tokenizer = load_tokenizer(files)
         problems = {
             (benchmark.name, problem_id): (benchmark, problem)
             for benchmark in benchmarks
             for problem_id, problem in benchmark.numbered()
         }
+        for key, (_, problem) in problems.items():
+            if writer.questions.get(key, question := question_of(problem)) != question:
+                raise ValueError(
+                    f"{output_dir} holds samples of another problem {key[1]!r} in benchmark {key[0]!r}: choose "
+                    "another output_dir"
+                )
         requests = build_requests(problems, writer.done, tokenizer, config)
         summary = {
             "model": config.model_name_or_path,
             "engine": config.engine,
             "versions": _versions(config.engine),
             "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
-            "settings": config.identity(),
+            "settings": settings,
             "n": config.n,
             "sittings": [*sittings, {"seconds": 0.0, "tokens": 0, "samples": 0}],
             "complete": False,
@@ -195,7 +206,9 @@ def _grade(
     for name, group in by_benchmark.items():
         answered = [problems[name, generation.request.problem_id] for generation in group]
         benchmark = answered[0][0]
-        verdicts = benchmark.grade([generation.text for generation in group], [problem for _, problem in answered])
+        verdicts = _verdicts(
+            benchmark, [generation.text for generation in group], [problem for _, problem in answered]
+        )
         for generation, (_, problem), verdict in zip(group, answered, verdicts, strict=True):
             samples.append(
                 {name: problem[name] for name in benchmark.keep if name in problem}
@@ -215,16 +228,40 @@ def _grade(
     return samples
 
 
-def _earlier_sittings(path: Path, config: EvaluationConfig) -> list[dict[str, float]]:
+def _verdicts(benchmark: Benchmark, completions: list[str], problems: list[Problem]) -> list[bool | None]:
+    verdicts = list(benchmark.grade(completions, problems))
+    if len(verdicts) != len(completions):
+        raise ValueError(
+            f"the grader of benchmark {benchmark.name!r} returned {len(verdicts)} verdicts for {len(completions)} "
+            "completions: return one for each"
+        )
+    for verdict in verdicts:
+        if verdict not in (True, False, None):  # 1 and 0 are as good, and so are NumPy's
+            raise ValueError(
+                f"the grader of benchmark {benchmark.name!r} returned {verdict!r}: return True, False, or None if the "
+                "gold answer cannot be read"
+            )
+    return [None if verdict is None else bool(verdict) for verdict in verdicts]
+
+
+def _earlier_sittings(path: Path, settings: dict[str, Any], n: int) -> list[dict[str, float]]:
     if not path.exists():
         return []
     summary = json.loads(path.read_text(encoding="utf-8"))
-    for name, value in config.identity().items():
-        if summary["settings"][name] != value:
+    if "settings" not in summary:
+        raise ValueError(f"{path} was not written by an evaluation of this kind: choose another output_dir")
+    for name, value in settings.items():
+        found = summary["settings"].get(name)
+        if found != value:
             raise ValueError(
-                f"{path.parent} holds an evaluation with {name}={summary['settings'][name]!r}, not {value!r}: go on "
-                "with the same settings, or choose another output_dir"
+                f"{path.parent} holds an evaluation with {name}={found!r}, not {value!r}: go on with the same "
+                "settings, or choose another output_dir"
             )
+    if summary["n"] > n:
+        raise ValueError(
+            f"{path.parent} holds an evaluation with n={summary['n']}, not {n}: n may grow, but not shrink; go on "
+            "with that, or choose another output_dir"
+        )
     return [sitting for sitting in summary["sittings"] if sitting["samples"]]
 
 

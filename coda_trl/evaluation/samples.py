@@ -8,7 +8,8 @@ report. Every line holds at least `benchmark`, `problem_id`, `sample`, `completi
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ def _check(sample: Any, where: str) -> None:
             raise ValueError(f"{where}: field `{field}` must be {names}, got {value!r}")
 
 
+def question_of(problem: Mapping[str, Any]) -> int:
+    """Checksum of prompt and solution, by which a problem is known again that another has taken the id of."""
+    return zlib.crc32(json.dumps([problem.get("prompt"), problem.get("solution")], sort_keys=True).encode())
+
+
 class SampleWriter:
     """
     Appends samples to a file, and knows which ones it holds already.
@@ -98,6 +104,8 @@ class SampleWriter:
     Attributes:
         done (`dict[tuple[str, str], set[int]]`):
             Sample numbers in the file, by benchmark and problem id.
+        questions (`dict[tuple[str, str], int]`):
+            What was asked ([`question_of`]) in the samples that hold a prompt, by benchmark and problem id.
 
     Raises:
         BlockingIOError: If another process is writing to the file.
@@ -126,10 +134,15 @@ class SampleWriter:
         except BlockingIOError as error:
             self._file.close()
             raise BlockingIOError(f"another process is writing to {self.path}; wait for it or end it") from error
-        self._repair_last_line()
         self.done: dict[tuple[str, str], set[int]] = {}
-        for sample in read_samples(self.path):
-            self._note(sample)
+        self.questions: dict[tuple[str, str], int] = {}
+        try:
+            self._repair_last_line()
+            for sample in read_samples(self.path):
+                self._note(sample)
+        except ValueError:
+            self._file.close()  # and with it the lock, which a notebook would keep along with the traceback
+            raise
 
     def _repair_last_line(self) -> None:
         with open(self.path, "rb+") as file:
@@ -152,13 +165,16 @@ class SampleWriter:
                 file.write(b"\n")
 
     def _note(self, sample: dict[str, Any]) -> None:
-        numbers = self.done.setdefault((sample["benchmark"], sample["problem_id"]), set())
+        key = sample["benchmark"], sample["problem_id"]
+        numbers = self.done.setdefault(key, set())
         if sample["sample"] in numbers:
             raise ValueError(
                 f"{self.path}: sample {sample['sample']} of problem {sample['problem_id']!r} in benchmark "
                 f"{sample['benchmark']!r} is there twice"
             )
         numbers.add(sample["sample"])
+        if "prompt" in sample:
+            self.questions.setdefault(key, question_of(sample))
 
     def write(self, samples: Iterable[dict[str, Any]]) -> None:
         """

@@ -56,11 +56,15 @@ def _sentence(comparison: Comparison, run: Run) -> str:
             continue
         change, points = result.token_change, result.accuracy_points
         spent = f"{abs(change.value):.0f}% {'fewer' if change.value < 0 else 'more'} tokens"
-        if not change.excludes_zero:
+        if change.low is None:
+            spent = f"too few to tell about tokens ({change.value:+.0f}%)"
+        elif not change.excludes_zero:
             spent = f"no change in tokens beyond noise ({change.value:+.0f}%)"
         span = "" if points.low is None else f", 95% interval {points.low:+.1f} to {points.high:+.1f}"
         moved = f"accuracy {points.value:+.1f} points{span}"
-        if not points.excludes_zero:
+        if points.low is None:
+            moved = f"too few to tell about accuracy ({points.value:+.1f} points)"
+        elif not points.excludes_zero:
             moved = f"no change in accuracy beyond noise ({points.value:+.1f} points{span})"
         parts.append(f"on {band} problems {spent} and {moved}".replace("-", "−"))
     return f"{run.name} against {comparison.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."

@@ -104,7 +104,7 @@ def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> 
             if moves:
                 prices = [100 * _PER * price for price, _ in moves]
                 budgets = [budget for _, budget in moves]
-                best.step([prices[0] * 3, *prices, prices[-1] / 3], [0, 0, *budgets], where="post", **line)
+                best.step([prices[0] * 3, *prices, prices[-1] / 3], [0, 0, *budgets], where="pre", **line)
             data.setdefault(band, {})[name] = {
                 "budgets": grid.tolist(),
                 "success_percent": (100 * curve.at(grid)).tolist(),

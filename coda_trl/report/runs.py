@@ -150,20 +150,40 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
         content = json.loads(summary.read_text(encoding="utf-8"))
         run.facts |= _facts(content)
         if not samples.exists():
-            run.summaries |= {name: _estimates(values) for name, values in content["benchmarks"].items()}
+            if "benchmarks" not in content:
+                raise ValueError(
+                    f"run {run.name!r}: {summary} has no results (`benchmarks`): the evaluation was killed before it "
+                    "had any; start it again with the same command"
+                )
+            loaded = {name: _estimates(values, f"{summary}, {name}") for name, values in content["benchmarks"].items()}
+            twice = loaded.keys() & run.summaries.keys()
+            if twice:
+                raise ValueError(f"run {run.name!r}: two of its folders hold a summary of {', '.join(sorted(twice))}")
+            run.summaries |= loaded
         elif not content.get("complete", True):
             run.missing.append(f"the evaluation in {folder.name} is unfinished: its numbers are preliminary")
     if state:
-        run.log_history += read_log_history(state)
+        if run.log_history:
+            raise ValueError(
+                f"run {run.name!r}: two of its folders hold a training log, {folder} the second: give every training "
+                "a name of its own"
+            )
+        run.log_history = read_log_history(state)
         steps = max((entry["step"] for entry in run.log_history), default=0)
         run.facts["training"] = f"{steps} steps"
 
 
-def _estimates(values: Mapping[str, Any]) -> dict[str, Estimate]:
-    return {
-        name: Estimate(**values[name]) if isinstance(values[name], dict) else Estimate(values[name])
-        for name in ("accuracy", "tokens")
-    }
+def _estimates(values: Mapping[str, Any], where: str) -> dict[str, Estimate]:
+    estimates = {}
+    for name in ("accuracy", "tokens"):
+        if name not in values:
+            raise ValueError(f"{where}: `{name}` is missing")
+        found = values[name] if isinstance(values[name], dict) else {"value": values[name]}
+        value = np.nan if found["value"] is None else found["value"]  # without verdicts there is no accuracy
+        if name == "accuracy" and value > 1:
+            raise ValueError(f"{where}: `accuracy` is {value}, but must be a share, 0 to 1")
+        estimates[name] = Estimate(**found | {"value": value})
+    return estimates
 
 
 def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -203,7 +223,7 @@ def _note_missing(run: Run) -> None:
 def benchmark_order(name: str) -> tuple:
     """Sorting key: the paper's benchmarks in its order, then others by name, numbers in them by size."""
     known = _ORDER.index(name) if name in _ORDER else len(_ORDER)
-    return known, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    return known, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 @lru_cache(maxsize=512)
@@ -211,8 +231,12 @@ def _restatements(problem: str) -> Restatements:
     return Restatements(problem)
 
 
-def _problem_text(prompt: str | list[dict[str, str]]) -> str:
-    return prompt if isinstance(prompt, str) else prompt[-1]["content"]
+def _count_restatements(sample: Mapping[str, Any]) -> float:
+    """NaN where there is no prompt, or none that is plain text."""
+    prompt = sample.get("prompt")
+    if isinstance(prompt, list) and prompt:
+        prompt = prompt[-1]["content"]
+    return _restatements(prompt)(sample["completion"]) if isinstance(prompt, str) else np.nan
 
 
 def load_samples(path: str | os.PathLike, split_by: str = "rung") -> dict[str, SampleColumns]:
@@ -256,7 +280,7 @@ def load_samples(path: str | os.PathLike, split_by: str = "rung") -> dict[str, S
                 sample["finish_reason"] == "length",
                 is_reflective(completion),
                 count_verifications(completion),
-                _restatements(_problem_text(sample["prompt"]))(completion) if "prompt" in sample else np.nan,
+                _count_restatements(sample),
             )
         )
     columns = {}

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black is the reference's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# The reference is drawn solid.
-_LINES = ((0, (6, 2)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 1, 2, 1, 2)), (0, (4, 4)), (0, (2, 2)), (0, (10, 3)))
+# The reference is drawn solid. One fewer than colours and markers, so that the eighth run is not drawn as the first.
+_LINES = ((0, (6, 2)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 1, 2, 1, 2)), (0, (4, 4)), (0, (2, 2)))
 
 PLOT_SETTINGS = {
     "font.size": 9,
