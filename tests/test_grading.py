@@ -61,6 +61,85 @@ def test_cases(kind, grades):
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        (r"13.5\text{ pounds}", r"135\text{ pounds}"),  # a decimal point is no full stop
+        (r"12.5\text{ percent}", r"125\text{ percent}"),
+        (r"1.5\text{ million}", r"15\text{ million}"),
+        (r"1,234 \text{ km}", r"1.234\text{ km}"),
+        ("245.5 yd.", "2455 yd."),
+        (r"5\text{ ways}", r"5!\text{ ways}"),
+        ("x=3, y=4", "(4,3)"),
+        ("x=3, y=4", "4, 3"),
+        ("A", "(a)(b)(c)(d)"),  # every option
+        ("A", "(a), (b)"),
+        ("B", "b. c. d."),
+        ("27", r"27 \approx 28, 29, 30"),  # further values
+        (r"\sqrt{2}", r"\sqrt{2} \approx 1.41, -\sqrt{2} \approx -1.41"),
+        ("5", r"5 \approx 5.0 \text{ or } 7"),
+        (r"1\frac{1}{2}\pi", r"\frac{\pi}{2}"),
+        ("3", r"3 \text{ eighths}"),
+        ("27", r"27 \text{ hundredths}"),
+        ("5", r"5\text{ factorial}"),
+        ("5", "10:02"),
+        ("125", "0,125"),
+        (r"\text{Vitamin}", r"\text{Vitamin A}"),
+    ],
+)
+def test_what_looks_alike_is_not_the_same(pool, gold, answer):
+    assert [grade.verdict for grade in pool.grade([rf"\boxed{{{answer}}}"], [gold])] == [False]
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        (r"13.5\text{ pounds}", "13.5"),
+        ("x=3, y=4", "(3,4)"),
+        ("x=3, y=4", "y=4, x=3"),
+        (r"x=1 \text{ or } x=-2", "-2, 1"),
+        (r"\sqrt{2}, -\sqrt{2}", r"\sqrt{2} \approx 1.41, -\sqrt{2} \approx -1.41"),
+        (r"1\frac{1}{2}\pi", r"\frac{3\pi}{2}"),
+        ("3e8", r"3\times 10^8"),
+        ("70000", "7e4"),
+        (r"\text{the cat}", r"\text{A cat}"),
+        ("1:2", "2:4"),
+    ],
+)
+def test_what_looks_different_may_be_the_same(pool, gold, answer):
+    assert [grade.verdict for grade in pool.grade([rf"\boxed{{{answer}}}"], [gold])] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [r"2x + 1", r"2\pi ", r"2\sqrt{3}.", "2^2 ", r"2\frac12.", "2!", "2i ", "2{,}000", "2 000", "2.5x ", "2 = x", "2"],
+)
+def test_the_beginning_of_an_answer_is_none(text):
+    assert final_answer(rf"\boxed {text}") is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        r"\sqrt{x^{200}y^{200}}",  # too many digits to write down
+        r"\left(" + "7" * 480 + r"^{10}\right)^{0.5}",
+        r"17\cdot 10^{307} i",  # too large for a float
+        r"\{" * 240 + "28" + r"\}" * 240,  # too deep
+        r"(x^{170})^{170}+(y^{170})^{170}",  # 11 s, and more below
+        rf"((\frac{{{'1' * 99}}}{{{'3' * 98}}})^{{75}})^{{400}}",
+    ],
+)
+def test_no_answer_ends_a_training_or_keeps_it_waiting(pool, answer):
+    """These are decided in the trainer's own process, which no limit stops: once by an error, or after minutes."""
+
+    def at_depth(frames: int) -> list:
+        return at_depth(frames - 1) if frames else pool.grade([rf"\boxed{{{answer}}}"], [r"17\cdot 10^{307}"])
+
+    start = time.monotonic()
+    assert [grade.verdict for grade in at_depth(300)] == [False]
+    assert time.monotonic() - start < 5
+
+
 def test_hostile_text_is_wrong_and_bounded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hostile = [case for case in CASES if case["kind"].startswith(("hostile", "adv_"))]

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_POWER = 400
+MAX_BITS = 20_000  # of a power: these numbers are computed in the calling process, which nothing stops
 _TOLERANCE = 1e-6
 _GREEK = set(
     (
@@ -25,6 +26,10 @@ _GREEK = set(
 )
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|\\([A-Za-z]+)|([A-Za-z])|(.))", re.DOTALL)
 _MIXED = re.compile(r"(?<![\d.\w}^_)])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}(?!\s*[\w\\(])")
+# `1\frac{1}{2}\pi`: as a sum or as a product, computer algebra decides.
+_MIXED_FACTOR = re.compile(
+    r"(?<![\d.\w}^_)])\d+\s*\\frac\s*\{\d+\}\s*\{\d+\}\s*(?:[A-Za-z(]|\\(?!cdot|times|le|ge|cup|%))"
+)
 
 Number = Fraction | complex
 
@@ -83,7 +88,10 @@ def is_evaluable(text: str) -> bool:
 def _differ(left: complex | None, right: complex | None) -> bool:
     if left is None or right is None:
         return False
-    return abs(left - right) > _TOLERANCE * (1 + abs(left) + abs(right))
+    try:
+        return abs(left - right) > _TOLERANCE * (1 + abs(left) + abs(right))
+    except OverflowError:  # too large to tell apart here
+        return False
 
 
 def _has_both_cases(text: str) -> bool:
@@ -94,11 +102,13 @@ def _has_both_cases(text: str) -> bool:
 @lru_cache(maxsize=8192)
 def _value(text: str, keep_case: bool, point: int) -> Value | None:
     """Values of an expression at one of the points, or `None` if it is not understood."""
+    if _MIXED_FACTOR.search(text):
+        return None
     text = _MIXED.sub(_improper, text)
     try:
         formal = _Evaluator(text, keep_case, point, exact=True)
         value = formal.whole()
-    except (_Unknown, ArithmeticError, RecursionError):
+    except (_Unknown, ArithmeticError, RecursionError, ValueError):  # the last: too many digits to write down
         return None
     try:
         numeric = complex(_Evaluator(text, keep_case, point, exact=False).whole())
@@ -270,8 +280,12 @@ class _Evaluator:
     def raised(self, base: Number, exponent: Number) -> Number:
         whole = exponent.real if isinstance(exponent, complex) else exponent
         if whole == exponent and whole == int(whole):
-            if abs(whole) > MAX_POWER or (self.exact and max(base.numerator, base.denominator).bit_length() > 50_000):
+            if abs(whole) > MAX_POWER:
                 raise _Unknown
+            if self.exact:
+                bits = max(abs(base.numerator), base.denominator).bit_length()
+                if bits * max(1, abs(int(whole))) > MAX_BITS:
+                    raise _Unknown
             return base ** int(whole)
         if self.exact:  # the same power of the same base is the same number, whatever it is
             return self.constant(f"{base}^{exponent}", 0)

@@ -8,9 +8,10 @@ REASONING_END = "</think>"
 ENCLOSING_WINDOW = 4096
 
 _TOKEN = re.compile(r"\\\\?(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
-# `\boxed 27`: TeX would box the `2` only, but the writer meant 27. Something must follow, or the text may be cut
-# there.
-_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*)(?=[^\d.,/])")
+# `\boxed 27`: TeX would box the `2` only, but the writer meant 27. The end of the formula, the sentence or the line
+# has to follow: before a letter or an operator it is only the beginning of an answer, and so it may be at the end of
+# the text.
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*+)(?=\s*(?:[$*.,;]|\\[\])])|\s*\n|\s[A-Za-z]{2})")
 
 
 def after_reasoning(completion: str) -> str:

@@ -31,6 +31,9 @@ _BASE_NAMES = {
 
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 
+_FULL_STOP = re.compile(r"(?<!\d)\.(?!\d)|(?<=\d)\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
+_NOT_WORDS = re.compile(r"[\\^_=<>+*{}()\[\]|/!%'\"?]")
+_ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)")  # not `Vitamin A`
 _WORD = re.compile(r"[^\W\d_]{2}")
 _MINUS = re.compile(r"(?<![^\W_])\s*-")  # not a hyphen
 _LETTER = re.compile(r"^\(?\s*([A-Z])\s*\)?\s*[.,:)]?$")
@@ -39,7 +42,9 @@ _CHOICE = re.compile(
     r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])\s*(?:$|[.:)](?!\w)|(?=\()))((?:[\s.:,;(].*)?)$",
     re.IGNORECASE | re.DOTALL,
 )
-_ANOTHER_LABEL = re.compile(r"\(\s*[A-Z]\s*\)|(?<![\w'])[A-Z]\s*(?:[.:)]|$)|(?<!\w)(?:and|or|not)(?!\w)")
+_ANOTHER_LABEL = re.compile(
+    r"\(\s*[A-Za-z]\s*\)|(?<![\w'.])[a-z]\s*[.)](?!\w)|(?<![\w'])[A-Z]\s*(?:[.:)]|$)|(?<!\w)(?:and|or|not)(?!\w)"
+)
 
 
 @lru_cache(maxsize=8192)
@@ -163,10 +168,10 @@ def chosen_letter(answer: str) -> str | None:
 @lru_cache(maxsize=8192)
 def words_key(text: str) -> str | None:
     """What counts of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
-    plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", WORDS.sub(r" \1 ", text).replace(".", ""))
-    if re.search(r"[\\^_=<>+*{}()\[\]|/]", plain) or _MINUS.search(plain) or not _WORD.search(plain):
+    plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", _FULL_STOP.sub("", WORDS.sub(r" \1 ", text)))
+    if _NOT_WORDS.search(plain) or _MINUS.search(plain) or not _WORD.search(plain):
         return None
-    words = [word for word in re.findall(r"[^\W_]+|,|:", plain.casefold()) if word not in ("the", "a", "an")]
+    words = re.findall(r"\d*\.\d+|[^\W_]+|,|:", _ARTICLE.sub("", plain.casefold()))
     return " ".join(words[2:] if words[:2] == ["answer", "is"] else words) or None
 
 

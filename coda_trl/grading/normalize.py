@@ -69,7 +69,7 @@ _NUMBER_WORDS = {
 }
 _WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
 _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
-_THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
+_THOUSANDS = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _CJK = re.compile(r"[\u3400-\u9fff]+")
 _CJK_CONNECTIVES = {"或", "和", "与", "及"}
 # `The answer is`, `Distance:`, but not `the answer is not`
@@ -81,7 +81,7 @@ _NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$"
 _LOG_BASE = re.compile(r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)")
 _BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
 _EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
-_SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E))[eE]([+-]?\d+)(?![\d.])")
+_SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 
 

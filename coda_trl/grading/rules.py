@@ -178,12 +178,12 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
 
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     """At least one side holds `=` or an approximation, perhaps inside a list."""
+    gold_items, answer_items = sequence(gold), sequence(answer)
+    if any(items is not None and items.brackets == "" for items in (gold_items, answer_items)):
+        return _sequences(gold, answer, gold_items, answer_items, algebra)  # each may be an approximation
     golds, answers = _exact(gold), _exact(answer)
     if golds != [gold] or answers != [answer]:
         return any(equivalent(one, other, algebra) for one in golds for other in answers[:1])
-    gold_items, answer_items = sequence(gold), sequence(answer)
-    if any(items is not None and items.brackets == "" for items in (gold_items, answer_items)):
-        return _sequences(gold, answer, gold_items, answer_items, algebra)
     gold_sides, gold_signs = split_relation(gold)
     answer_sides, answer_signs = split_relation(answer)
     if set(gold_signs) == {"="} and not any(LETTERS.search(side) for side in gold_sides):
@@ -251,12 +251,19 @@ def _sequences(
         if not any("=" in item for item in left):
             right = _ordered_by_label(right)
         return all(equivalent(one, other, algebra) for one, other in zip(left, right, strict=True))
+    if len(set(_labels(left)) - {""}) == len(left) and not any(_labels(right)):  # (4, 3) is not `x = 3, y = 4`
+        return all(equivalent(one, other, algebra) for one, other in zip(left, right, strict=True))
     return _same_elements(left, right, algebra)
+
+
+def _labels(items: tuple[str, ...]) -> list[str]:
+    """What stands in front of the `=` of each item; nothing where there is none."""
+    return [split_relation(item)[0][0] if "=" in item else "" for item in items]
 
 
 def _ordered_by_label(items: tuple[str, ...]) -> tuple[str, ...]:
     """`y = 2, x = 1` answers a question for (x, y) with (1, 2)."""
-    labels = [split_relation(item)[0][0] if "=" in item else "" for item in items]
+    labels = _labels(items)
     if len(set(labels)) == len(labels) and all(re.fullmatch("[A-Za-z]", label) for label in labels):
         return tuple(item for _, item in sorted(zip(labels, items, strict=True)))
     return items
@@ -299,6 +306,8 @@ def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
     if len(left) == len(right) > 1 and all(equivalent(a, b, algebra) for a, b in zip(left, right, strict=True)):
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):
+        return False
+    if any(re.fullmatch(r"\s*0\d+\s*", part) for part in left + right):  # 10:02 is a time of day
         return False
     return equivalent(_quotient(left), _quotient(right), algebra)
 

@@ -61,7 +61,9 @@ _NOT_UNITS = set(
         "about above almost approximately around at below between choose cubed divided doesn't either except exactly "
         "fewer greater half if impossible incorrect isn't least less maybe minus mod modulo more most nearly neither "
         "never no none nor not over plus squared than then times to under unless unknown until up when where which "
-        "with without wrong hundred thousand million billion trillion dozen am pm and or is"
+        "with without wrong hundred thousand million billion trillion dozen am pm and or is half halves third thirds "
+        "fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths hundredth "
+        "hundredths thousandth thousandths factorial negative"
     ).split()
 )
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
