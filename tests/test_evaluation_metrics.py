@@ -136,6 +136,25 @@ def test_a_difference_on_few_problems_may_be_noise():
     assert compare(*runs_that_differ(solve=20)).accuracy_points.excludes_zero  # ten more of 40
 
 
+def test_a_verdict_that_only_one_run_has_is_no_difference():
+    graded = [sample(str(i), True) for i in range(5)]
+    mine = [*graded, *(sample(f"x{i}", None) for i in range(5))]
+    theirs = [*graded, *(sample(f"x{i}", False) for i in range(5))]
+    result = compare(collect(mine), collect(theirs))
+    assert (result.accuracy_points.value, result.num_problems) == (0.0, 10)
+    nothing = compare(collect([sample("p", None), sample("q", None)]), collect([sample("p", True), sample("q", True)]))
+    assert np.isnan(nothing.accuracy_points.value) and nothing.token_change.value == 0
+
+
+def test_one_problem_tells_nothing_of_others_in_a_comparison_either():
+    def runs(correct, problems):
+        return collect([sample(str(i), correct, benchmark=name) for name in ("a", "b") for i in range(problems)])
+
+    single = compare(runs(True, 1), runs(False, 1))
+    assert single.accuracy_points.value == 100 and single.accuracy_points.low is None is single.token_change.low
+    assert compare(runs(True, 2), runs(False, 2)).accuracy_points.low == 100
+
+
 def test_only_problems_of_both_runs_are_compared():
     mine = collect([sample("p", True), sample("q", True), sample("mine", True)])
     theirs = collect([sample("q", False), sample("p", True), sample("theirs", False), sample("theirs2", False)])

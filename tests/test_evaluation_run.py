@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -213,6 +215,42 @@ def test_settings_out_of_range_are_refused(changes, message):
 def test_answers_that_do_not_fit_are_refused_before_generating(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=r"exceed the context.*set max_tokens to \d+ or less"):
         evaluate(settings(tiny_model, tmp_path, max_tokens=10_000), [sums()])
+
+
+def test_other_problems_weights_or_a_smaller_n_in_the_same_folder_are_refused(tiny_model, tmp_path):
+    model, folder = tmp_path / "model", tmp_path / "out"
+    shutil.copytree(tiny_model, model)
+    evaluate(settings(str(model), folder), [sums(2)])
+    others = Benchmark("sums", [{"prompt": ask("9 + 9 ="), "solution": "18"}, *problems(2)[1:]], grade)
+    with pytest.raises(ValueError, match="holds samples of another problem '0' in benchmark 'sums'"):
+        evaluate(settings(str(model), folder), [others])
+    with pytest.raises(ValueError, match="n=3, not 2: n may grow, but not shrink"):
+        evaluate(settings(str(model), folder, n=2), [sums(2)])
+    assert evaluate(settings(str(model), folder), [sums(3)])["complete"]  # more problems are welcome
+    trained = AutoModelForCausalLM.from_pretrained(model)
+    with torch.no_grad():
+        next(trained.parameters()).add_(0.01)
+    trained.save_pretrained(model)
+    with pytest.raises(ValueError, match="holds an evaluation with weights="):
+        evaluate(settings(str(model), folder), [sums(3)])
+
+
+def test_benchmarks_of_one_name_are_refused(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match=r"two benchmarks have one name \(sums, sums\)"):
+        evaluate(settings(tiny_model, tmp_path), [sums(2), sums(3)])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "message"),
+    [([0.5] * 4, "returned 0.5: return True, False, or None"), ([True], "returned 1 verdicts for 4 completions")],
+)
+def test_a_grader_that_does_not_give_verdicts_is_named_at_once(tiny_model, tmp_path, verdicts, message):
+    benchmark = Benchmark("sums", problems(), lambda completions, asked: verdicts)
+    with pytest.raises(ValueError, match=f"the grader of benchmark 'sums' {message}"):
+        evaluate(settings(tiny_model, tmp_path), [benchmark])
+    good = Benchmark("sums", problems(), lambda completions, asked: [np.bool_(True), 1, 0, None][: len(completions)])
+    result = evaluate(settings(tiny_model, tmp_path / "good", n=1), [good])["benchmarks"]["sums"]
+    assert result["accuracy"]["value"] == pytest.approx(2 / 3)
 
 
 def test_a_benchmark_with_repeated_ids_is_refused(tiny_model, tmp_path):

@@ -10,13 +10,17 @@ from collections import defaultdict
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from datasets import Dataset
+from matplotlib.figure import Figure
 
 import coda_trl.report.page
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.analysis import best_budget, best_budgets, budget_curve
 from coda_trl.report import build_report
 from coda_trl.report.elements import Cell, Table, difference, number, tokens
+from coda_trl.report.optimality import draw_best_budgets
 from coda_trl.report.render import latex, markdown
 from coda_trl.report.runs import load_run, load_samples
 
@@ -301,6 +305,49 @@ def test_what_cannot_be_reported_is_refused(tmp_path):
     (run / "samples.jsonl").write_text("".join([*lines, lines[0]]))
     with pytest.raises(ValueError, match="sample 0 of problem '0' in 'b' is there twice"):
         build_report({"a": run}, None, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("summary", "message"),
+    [
+        ({}, "has no results"),
+        ({"benchmarks": {"b": {"accuracy": 0.5}}}, "summary.json, b: `tokens` is missing"),
+        ({"benchmarks": {"b": {"accuracy": 92.9, "tokens": 10}}}, "`accuracy` is 92.9, but must be a share, 0 to 1"),
+    ],
+)
+def test_a_summary_that_cannot_be_used_is_named(tmp_path, summary, message):
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(ValueError, match=message):
+        load_run("A", [tmp_path])
+
+
+def test_a_summary_without_verdicts_is_shown(tmp_path, undrawn):
+    values = {
+        "accuracy": {"value": None, "low": None, "high": None},
+        "tokens": {"value": 9.0, "low": None, "high": None},
+    }
+    (tmp_path / "summary.json").write_text(json.dumps({"benchmarks": {"b": values}}))
+    assert build_report({"A": tmp_path}, None, tmp_path / "page").exists()
+
+
+def test_two_trainings_are_not_one(tmp_path):
+    with pytest.raises(ValueError, match="two of its folders hold a training log"):
+        load_run("A", [write_log(tmp_path / "one"), write_log(tmp_path / "two")])
+
+
+def test_the_best_budget_is_drawn_at_its_price():
+    """Each budget is the best from its own price down to the next one's; it was drawn one interval lower."""
+    tokens, correct = np.array([20, 80, 80, 80]), np.array([1.0, 1.0, 0.0, 0.0])
+    curve = budget_curve(np.zeros(4, dtype=int), correct, tokens)
+    moves = best_budgets(curve)
+    axis = Figure().subplots()
+    draw_best_budgets(axis, moves)
+    (line,) = axis.lines
+    assert line.get_drawstyle() == "steps-pre" and len(moves) == 2
+    x, y = line.get_xdata() / 100_000, line.get_ydata()  # in points per 1,000 tokens
+    for price in (2 * moves[0][0], *(0.9 * price for price, _ in moves)):
+        (shown,) = (y[i] for i in range(1, len(x)) if x[i] <= price < x[i - 1])
+        assert shown == best_budget(curve, price)
 
 
 def test_texts_are_not_kept_in_memory(tmp_path):

@@ -1,6 +1,10 @@
 """What tokens are worth: success within a budget, marginal gain, and the best budget for a price, by difficulty."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
 
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from .comparison import BANDS, Comparison, pool_samples
@@ -83,6 +87,26 @@ def _table(curves: dict[str, dict[str, BudgetCurve]], prices: list[float]) -> Ta
     )
 
 
+def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: Any) -> None:
+    """
+    Draws the best budget by price.
+
+    Args:
+        axis (`Axes`):
+            Where to.
+        moves (`Sequence[tuple[float, int]]`):
+            As of [`~analysis.best_budgets`]: each budget is the best from its price down to the next one.
+        **line:
+            How the line looks.
+    """
+    if not moves:
+        return
+    prices = [100 * _PER * price for price, _ in moves]
+    # The prices fall, so that a budget belongs to what lies between its own corner and the next, lower one.
+    x, y = [prices[0] * 3, *prices, prices[-1] / 3], [0, 0, *(budget for _, budget in moves)]
+    axis.step(x, y, where="pre", **line)
+
+
 def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
     styles = run_styles(
@@ -101,10 +125,7 @@ def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> 
             slopes = 100 * _PER * curve.marginal_gain(coarse)
             gain.stairs(slopes, coarse, baseline=None, **line)
             moves = best_budgets(curve)
-            if moves:
-                prices = [100 * _PER * price for price, _ in moves]
-                budgets = [budget for _, budget in moves]
-                best.step([prices[0] * 3, *prices, prices[-1] / 3], [0, 0, *budgets], where="pre", **line)
+            draw_best_budgets(best, moves, **line)
             data.setdefault(band, {})[name] = {
                 "budgets": grid.tolist(),
                 "success_percent": (100 * curve.at(grid)).tolist(),
