@@ -13,6 +13,7 @@ export MALLOC_TOP_PAD_ := 67108864
 install: $(VENV)/.installed ## Make .venv with the pinned versions
 
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Installing into $(VENV), which takes some minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	# First and by exact version: a range would fetch a build for GPUs where a smaller one is at hand.

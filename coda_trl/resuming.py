@@ -7,12 +7,14 @@ train on CPUs, and transformers loads optimizers to the device of that name.
 
 import json
 import logging
+import math
 import re
 import zipfile
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
+from transformers import TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
@@ -47,6 +49,22 @@ def find_last_whole_checkpoint(output_dir: str) -> str | None:
             return str(checkpoint)
         logger.warning("%s is left out: %s.", checkpoint, damage)
     return None
+
+
+def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
+    """
+    Whether a run has nothing left to do: [`~transformers.Trainer`] would train one more step, and save that.
+
+    Args:
+        checkpoint (`str`):
+            Folder of its last checkpoint.
+        args ([`~transformers.TrainingArguments`]):
+            What is asked for now, which may be more steps or epochs than before.
+    """
+    state = TrainerState.load_from_json(str(Path(checkpoint, TRAINER_STATE_NAME)))
+    if args.max_steps > 0:
+        return state.global_step >= args.max_steps
+    return state.global_step >= state.max_steps and state.num_train_epochs == math.ceil(args.num_train_epochs)
 
 
 def find_damage(checkpoint: Path) -> str | None:

@@ -15,6 +15,8 @@ from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
 from .shaping import shape_rewards
 
+_BATCHES_TO_WARN = 3
+
 
 def length_shaping(completions, **kwargs):
     """Column for the shaping term, which [`CodaGRPOTrainer`] fills in once the rewards of whole groups are known."""
@@ -114,6 +116,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
             )
         self._base_column = self.reward_func_names.index(name)
+        self._batches_without_right = 0
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
@@ -133,6 +136,19 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             if not (isinstance(value, int | float) and 0 < value < math.inf):
                 raise ValueError(f"`n_gold` is {value!r} in row {row}, but must be a positive number of tokens.")
         return torch.tensor(values, dtype=torch.float32)
+
+    def _warn_if_nothing_is_right(self, base):
+        if self._batches_without_right == _BATCHES_TO_WARN:  # of a run that has warned, or has had a right one
+            return
+        self._batches_without_right = _BATCHES_TO_WARN if (base == 1).any() else self._batches_without_right + 1
+        if self._batches_without_right == _BATCHES_TO_WARN and not (base == 1).any():
+            name = self.reward_func_names[self._base_column]
+            warnings.warn(
+                f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "
+                f"learn. Does the reward function {name!r} read what the model writes (`accuracy_reward` wants a "
+                "`\\boxed{}`)? `log_completions=True` shows both.",
+                stacklevel=2,
+            )
 
     def _generate(self, prompts):
         output = super()._generate(prompts)
@@ -175,6 +191,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 self._log_completion_extra(f"coda/{column}", [None] * len(prompts))
             return rewards_per_func
 
+        if mode == "train":
+            self._warn_if_nothing_is_right(base)
         parameters = self.args.shaping_parameters()
         if mode == "eval":
             parameters["method"] = "none"
@@ -186,7 +204,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         rewards_per_func[:, -1] = shaped.delta
 
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        ended = [ids[-1] in eos_and_pad for ids in completion_ids_list]
+        ended = [not eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list]  # some may be empty
         truncated = gather(~torch.tensor(ended, device=device))
         thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}
         metrics = published_metrics(base, lengths, shaped, **thresholds)

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from matplotlib import rc_context
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from coda_trl.ladder import CHECKPOINT, RUNGS
@@ -56,7 +56,8 @@ def read_steps(log: str) -> tuple[int, int] | None:
 def train() -> None:
     """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
     processes = {method: start_training(method) for method in METHODS}
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("step {task.completed}"), TimeElapsedColumn())
+    step = TextColumn("step"), MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), *step, TimeElapsedColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns) as progress:
             tasks = {method: progress.add_task(f"Training {METHODS[method]}", total=None) for method in METHODS}
@@ -122,6 +123,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     train()
     models = {"start": CHECKPOINT} | {method: str(OUT / method) for method in METHODS}
+    console.print("Evaluating the start, GRPO and CODA: 600 problems, 8 answers each.")
     results = {name: evaluate(model, str(OUT / f"{name}-eval")) for name, model in models.items()}
     rungs = [
         {"rung": rows[0]["rung"], "samples": rows[0]["samples"]} | dict(zip(results, rows, strict=True))
@@ -141,6 +143,7 @@ def main() -> None:
     easy = [row for row in rungs if row["rung"] in EASY_RUNGS]
     saved = 1 - sum(row["coda"]["tokens"] for row in easy) / sum(row["grpo"]["tokens"] for row in easy)
     console.print(f"Easy rungs {EASY_RUNGS[0]} to {EASY_RUNGS[-1]}: {saved:.0%} fewer tokens than GRPO.")
+    console.print("The report counts problems as easy by how often they are solved, so most of rungs 4 and 5 as well.")
     console.print(
         f"{seconds:.0f} s in all. Report: {page}  Plot: {OUT / 'tokens_per_rung.png'}  Numbers: {OUT / 'summary.json'}"
     )

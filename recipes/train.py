@@ -35,7 +35,7 @@ from coda_trl.data import (
 )
 from coda_trl.dry_run import DryRunArguments, Finding, dry_run, error
 from coda_trl.ladder import ladder_reward
-from coda_trl.resuming import find_last_whole_checkpoint
+from coda_trl.resuming import find_last_whole_checkpoint, is_finished
 from coda_trl.rewards import REWARD_FUNCTIONS
 
 logger = logging.getLogger("coda_trl.train")
@@ -204,6 +204,12 @@ def main(argv: Sequence[str]) -> int:
     if checkpoint is None:  # one process looks, so that all go on from the same
         found = find_last_whole_checkpoint(args.output_dir) if trainer.accelerator.is_main_process else None
         (checkpoint,) = broadcast_object_list([found])
+        if checkpoint is not None and is_finished(checkpoint, args):
+            logger.info(
+                "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
+                "for a new run, choose another --output_dir.", checkpoint,
+            )  # fmt: skip
+            return 0
         if checkpoint is not None:
             logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
     again = f"The same command goes on from the last whole checkpoint in {args.output_dir}"

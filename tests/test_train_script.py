@@ -40,6 +40,20 @@ def test_script_trains_as_many_steps_as_the_dry_run_says_and_saves(recipe, train
     assert {"train/reward", "reward"} & {key for log in trainer.state.log_history for key in log}
 
 
+@pytest.mark.parametrize("length", [["--max_steps", "3"], ["--num_train_epochs", "2"]])
+def test_a_finished_run_stays_as_it_is_until_more_is_asked_for(recipe, trainers, tmp_path, length):
+    """Slurm and people start it again; it used to train one more step, and to save that as its model."""
+    command = [*recipe, "--save_strategy", "steps", "--save_steps", "1", "--lr_scheduler_type", "constant"]
+    command += ["--weight_decay", "0.1", *length]  # the model is never right, and learns nothing else
+    weights = tmp_path / "out" / "model.safetensors"
+    assert TRAIN.main(command) == 0
+    steps, before = trainers[0].state.global_step, weights.read_bytes()
+    assert TRAIN.main(command) == 0
+    assert trainers[1].state.global_step == 0 and weights.read_bytes() == before
+    assert TRAIN.main([*command[:-1], "5"]) == 0
+    assert trainers[2].state.global_step > steps and weights.read_bytes() != before
+
+
 def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
     assert TRAIN.main([*recipe, "--dry-run"]) == 0
     assert TRAIN.main([*recipe, "--dry_run", "--scale_rewards", "group"]) == 1

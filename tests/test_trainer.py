@@ -235,6 +235,22 @@ def test_scaled_rewards_are_warned_of_where_there_is_a_shaping_term(tiny_model, 
     assert not [warning for warning in recwarn if "scale_rewards" in str(warning.message)]
 
 
+def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, recwarn):
+    def never(completions, **kwargs):
+        return [0.0] * len(completions)
+
+    def once(completions, **kwargs):
+        return [float(not once.calls.append(1) and len(once.calls) == 2), *[0.0] * (len(completions) - 1)]
+
+    once.calls = []
+    train(tiny_model, tmp_path / "never", never, max_steps=5)
+    said = [str(warning.message) for warning in recwarn if "Not one completion was right" in str(warning.message)]
+    assert len(said) == 1 and "the reward function 'never' read what the model writes" in said[0]
+    recwarn.clear()
+    train(tiny_model, tmp_path / "once", once, max_steps=5)
+    assert not [warning for warning in recwarn if "Not one completion" in str(warning.message)]
+
+
 @pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_exact", "l1_max"])
 def test_a_reward_that_is_not_correctness_is_refused(tiny_model, tmp_path, method):
     with pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, .* `correctness_reward` .*brevity, right"):

@@ -198,9 +198,13 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     assert all(len(row) == len(table.header) for table in tables for row in table.rows)
     page = tmp_path / "page.md"
     page.write_text(build_tables.README.read_text())
+    nothing = [sys.executable, str(FOLDER / "build_tables.py"), "--results", str(tmp_path), "--page", str(page)]
+    done = subprocess.run(nothing, cwd=ROOT, capture_output=True, text=True)
+    assert "there is no summary of the start" in done.stderr and not (tmp_path / build_tables.PICTURE).exists()
     build = [sys.executable, str(FOLDER / "build_tables.py"), "--results", str(out), "--page", str(page)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert page.read_text().startswith(f"**Tables and picture are of {out}")
     assert "| Start |" in page.read_text() and "Not evaluated: grpo seed 0" in page.read_text()
     assert (tmp_path / build_tables.PICTURE).is_file()
 

@@ -176,10 +176,15 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="Summaries (default: %(default)s).")
     parser.add_argument("--page", type=Path, default=README, help="Page to fill (default: %(default)s).")
     args = parser.parse_args()
+    if not (args.results / "start-seed0.json").is_file():
+        parser.error(f"there is no summary of the start in {args.results}: run_all.py makes that first")
+    page = fill(args.page.read_text(encoding="utf-8"), blocks(args.results))
+    if args.results != RESULTS:
+        page = f"**Tables and picture are of {args.results}, the text is about the published runs.**\n\n{page}"
     with rc_context(PLOT_SETTINGS):
         figure = by_rung_and_step(Results(args.results), Results(args.results, args.results / UNEVALUATED))
         figure.savefig(args.page.parent / PICTURE, dpi=110, metadata={"Software": None})
-    args.page.write_text(fill(args.page.read_text(encoding="utf-8"), blocks(args.results)), encoding="utf-8")
+    args.page.write_text(page, encoding="utf-8")
     print(f"Written to {args.page}.")
 
 

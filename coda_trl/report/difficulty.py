@@ -66,7 +66,7 @@ def _sentence(comparison: Comparison, run: Run) -> str:
             moved = f"too few to tell about accuracy ({points.value:+.1f} points)"
         elif not points.excludes_zero:
             moved = f"no change in accuracy beyond noise ({points.value:+.1f} points{span})"
-        parts.append(f"on {band} problems {spent} and {moved}".replace("-", "−"))
+        parts.append(f"on {result.num_problems:,} {band} problems {spent} and {moved}".replace("-", "−"))
     return f"{run.name} against {comparison.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."
 
 

@@ -232,6 +232,7 @@ def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
             x, y, names = zip(*sorted(points), strict=True)
             panel.plot(x, y, color=styles[names[0]]["color"], linestyle=styles[names[0]]["linestyle"], linewidth=1)
         panel.margins(0.15)
+        panel.set_ylim(top=min(103.0, panel.get_ylim()[1]))
     for panel in axes[::columns]:
         panel.set_ylabel("accuracy (%)")
     for panel in axes[len(benchmarks) :]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from .comparison import BANDS, Comparison, pool_samples
@@ -142,6 +143,8 @@ def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> 
         gain.set_xlabel("budget n (tokens)")
         best.set_xscale("log")
         best.set_xlabel("price λ (points per 1,000 tokens)")
+    for axis in axes:  # of a narrow logarithmic axis all numbers would be shown, one over the other
+        axis.xaxis.set_minor_formatter(NullFormatter())
     for row, label in enumerate(("Pr(correct | n) (%)", "gain (points / 1,000 tokens)", "best budget n* (tokens)")):
         axes[row * len(curves)].set_ylabel(label)
     legend(figure, axes)

@@ -34,7 +34,8 @@ def training(comparison: Comparison) -> Section:
     section = Section(
         "training",
         "Training dynamics",
-        "Means over a batch at every logged step; thick lines are moving averages. Rewards are unshaped.",
+        "Means over a batch at every logged step; where there are 30 and more, thick lines are moving averages. "
+        "Rewards are unshaped.",
     )
     logged = [run for run in comparison.runs if run.log_history]
     if not logged:
