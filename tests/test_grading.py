@@ -103,6 +103,7 @@ def test_what_looks_alike_is_not_the_same(pool, gold, answer):
         ("3e8", r"3\times 10^8"),
         ("70000", "7e4"),
         (r"\text{the cat}", r"\text{A cat}"),
+        (r"\text{Simpson's rule}", "simpson's rule"),
         ("1:2", "2:4"),
     ],
 )

@@ -32,7 +32,9 @@ _BASE_NAMES = {
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 
 _FULL_STOP = re.compile(r"(?<!\d)\.(?!\d)|(?<=\d)\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
-_NOT_WORDS = re.compile(r"[\\^_=<>+*{}()\[\]|/!%'\"?]")
+_NOT_WORDS = re.compile(
+    r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])"
+)  # an apostrophe may stand in a word
 _ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)")  # not `Vitamin A`
 _WORD = re.compile(r"[^\W\d_]{2}")
 _MINUS = re.compile(r"(?<![^\W_])\s*-")  # not a hyphen
