@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..evaluation.bootstrap import NUM_RESAMPLES, Estimate, replicates, summarise
+from ..evaluation.bootstrap import NUM_RESAMPLES, Estimate, num_counted, replicates, summarise
 from ..evaluation.metrics import Outcomes, Ratio, accuracy, mean_tokens
 
 PERCENTILES = (10, 30, 50, 70, 90)
@@ -185,4 +185,5 @@ def compare_buckets(
 def _combine(mine: Ratio, theirs: Ratio, function, num_resamples: int) -> Estimate:
     # Both see the same draws of problems, since they have the same number of problems and the same seed.
     draws = [replicates(ratio, num_resamples=num_resamples) for ratio in (mine, theirs)]
-    return summarise(float(function(mine.value, theirs.value)), function(*draws) if len(mine.numerator) > 1 else None)
+    counted = min(num_counted(mine), num_counted(theirs))
+    return summarise(float(function(mine.value, theirs.value)), function(*draws), counted)

@@ -3,10 +3,16 @@
 A benchmark is a sample of the problems that could have been asked, and the answers to one problem stand or fall
 together; so the unit drawn with replacement is the problem, with all of its samples. Resamples depend only on the
 number of problems and the seed: two runs on the same problems get the same draws, which pairs them problem by problem.
+
+Percentiles of resamples make too narrow an interval where problems are few. They are taken further out, as far as
+Student's t and the bias of the standard deviation ask for ("expanded percentile interval", Hesterberg 2015, What
+Teachers Should Know about the Bootstrap, section 5). Of fewer than [`MIN_PROBLEMS`] no resample can tell anything:
+five differences are all of one sign in one case of 16, with nothing behind it.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -14,6 +20,7 @@ from .metrics import Ratio
 
 NUM_RESAMPLES = 2000
 CONFIDENCE = 0.95
+MIN_PROBLEMS = 6
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,8 @@ class Estimate:
         value (`float`):
             The number itself, computed on all problems. NaN if it is not defined.
         low (`float` or `None`, *optional*):
-            Lower end of the interval, or `None` if there is none (fewer than two problems, or no samples at hand).
+            Lower end of the interval, or `None` if there is none (fewer than [`MIN_PROBLEMS`] problems, or no samples
+            at hand).
         high (`float` or `None`, *optional*):
             Upper end of the interval.
     """
@@ -62,6 +70,8 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) 
     Returns:
         `np.ndarray` of shape `(num_resamples,)`: The metric on every resample; NaN where its lower sum is 0.
     """
+    if not len(ratio.numerator):
+        return np.full(num_resamples, np.nan)
     counts = _draw_counts(len(ratio.numerator), num_resamples, seed)
     sums = np.empty((num_resamples, 2))
     columns = np.stack([ratio.numerator, ratio.denominator], axis=1)
@@ -70,7 +80,19 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) 
     return np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)
 
 
-def interval(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
+@lru_cache(maxsize=1024)
+def _tail(num_problems: int, confidence: float) -> float:
+    """Share of replicates below the lower end, so that so few problems give an interval of this confidence."""
+    z, degrees = NormalDist().inv_cdf((1 + confidence) / 2), num_problems - 1
+    # Student's t by its expansion in 1 / degrees (Abramowitz and Stegun, 26.7.5).
+    t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
+    return NormalDist().cdf(-t * (num_problems / degrees) ** 0.5)
+
+
+def interval(
+    values: np.ndarray, confidence: float = CONFIDENCE, num_problems: int | None = None
+) -> tuple[float, float]:
     """
     Percentile interval of bootstrap replicates.
 
@@ -78,7 +100,10 @@ def interval(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float,
         values (`np.ndarray`):
             Replicates; NaN ones are left out.
         confidence (`float`, *optional*, defaults to `0.95`):
-            Share of the replicates between the two ends, in (0, 1).
+            How often the interval is to hold the truth, in (0, 1).
+        num_problems (`int`, *optional*):
+            Number of problems that were resampled, at least 2. The fewer, the further out the ends. By default they
+            count as very many: between the ends lies a share `confidence` of the replicates.
 
     Returns:
         `tuple[float, float]`: The two ends; NaN if every replicate is.
@@ -86,7 +111,7 @@ def interval(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float,
     values = values[~np.isnan(values)]
     if not len(values):
         return float("nan"), float("nan")
-    tail = 50 * (1 - confidence)
+    tail = 50 * (1 - confidence) if num_problems is None else 100 * _tail(num_problems, confidence)
     low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
@@ -104,42 +129,44 @@ def estimate(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) ->
             Number of resamples.
 
     Returns:
-        `Estimate`: Value and interval; no interval if fewer than two problems count.
+        `Estimate`: Value and interval; no interval if fewer than [`MIN_PROBLEMS`] problems count.
 
     Example:
 
     ```python
     >>> import numpy as np
     >>> from coda_trl.evaluation import Ratio, estimate
-    >>> accuracy = Ratio(np.array([1.0, 0.0, 1.0, 1.0]), np.ones(4))
+    >>> accuracy = Ratio(np.tile([1.0, 0.0, 1.0, 1.0], 25), np.ones(100))
     >>> result = estimate(accuracy)
     >>> result.value, result.low, result.high
-    (0.75, 0.25, 1.0)
+    (0.75, 0.66, 0.83)
 
     ```
     """
-    return summarise(ratio.value, replicates(ratio, seed, num_resamples) if has_spread(ratio) else None)
+    return summarise(ratio.value, replicates(ratio, seed, num_resamples), num_counted(ratio))
 
 
-def has_spread(ratio: Ratio) -> bool:
-    """Whether at least two problems count, so that resampling says anything."""
-    return np.count_nonzero(ratio.denominator) >= 2
+def num_counted(ratio: Ratio) -> int:
+    """Number of problems that count: for an accuracy, those with a verdict."""
+    return int(np.count_nonzero(ratio.denominator))
 
 
-def summarise(value: float, values: np.ndarray | None) -> Estimate:
+def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
     """
     Value and replicates as an estimate.
 
     Args:
         value (`float`):
             The number on all problems.
-        values (`np.ndarray` or `None`):
-            Its replicates, or `None` if there are none.
+        values (`np.ndarray`):
+            Its replicates.
+        num_problems (`int`):
+            Number of problems that count; of an average over benchmarks, in the smallest of them.
 
     Returns:
-        `Estimate`: The value with the interval of the replicates, if there are any that are not NaN.
+        `Estimate`: The value with the interval of the replicates, if problems are enough and not all of these are NaN.
     """
-    if values is None or np.isnan(value):
+    if num_problems < MIN_PROBLEMS or np.isnan(value):
         return Estimate(value)
-    low, high = interval(values)
+    low, high = interval(values, num_problems=num_problems)
     return Estimate(value) if np.isnan(low) else Estimate(value, low, high)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bootstrap import NUM_RESAMPLES, Estimate, has_spread, replicates, summarise
+from .bootstrap import NUM_RESAMPLES, Estimate, num_counted, replicates, summarise
 from .metrics import Outcomes, Ratio, accuracy, mean_tokens
 
 
@@ -68,7 +68,7 @@ def compare(
 
     Returns:
         `Comparison`: Differences with intervals; a difference whose interval holds 0 may be noise. There is none if a
-            benchmark has fewer than two problems that count.
+            benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`] problems that count.
 
     Raises:
         ValueError: If the runs have no problem in common.
@@ -80,7 +80,7 @@ def compare(
     >>> def samples(tokens):
     ...     return [
     ...         {"benchmark": "b", "problem_id": i, "tokens": tokens + i, "finish_reason": "stop", "correct": i > 0}
-    ...         for i in range(4)
+    ...         for i in range(10)
     ...     ]
     >>> result = compare(collect(samples(50)), collect(samples(100)))
     >>> result.accuracy_points, round(result.token_change.value, 1), result.token_change.excludes_zero
@@ -88,7 +88,7 @@ def compare(
 
     ```
     """
-    values, draws, enough, num_problems = [], [], [], 0
+    values, draws, counted, num_problems = [], [], [], 0
     for benchmark in reference:
         if benchmark not in run:
             continue
@@ -99,9 +99,8 @@ def compare(
         ratios += [mean_tokens(outcomes) for outcomes in pair]
         seed = benchmark_seed(benchmark)
         values.append([ratio.value for ratio in ratios])
-        enough.append([has_spread(ratio) for ratio in ratios])
-        nothing = np.full(num_resamples, np.nan)
-        draws.append([replicates(ratio, seed, num_resamples) if has_spread(ratio) else nothing for ratio in ratios])
+        counted.append([num_counted(ratio) for ratio in ratios])
+        draws.append([replicates(ratio, seed, num_resamples) for ratio in ratios])
         num_problems += len(pair[0].problems)
     if not values:
         raise ValueError(
@@ -109,13 +108,13 @@ def compare(
         )
     accuracy_run, accuracy_reference, tokens_run, tokens_reference = np.mean(values, axis=0).tolist()
     drawn = np.mean(draws, axis=0)
-    accuracies, tokens = np.all(enough, axis=0).reshape(2, 2).all(axis=1)
+    fewest = np.min(counted, axis=0).tolist()
     return Comparison(
         accuracy_points=summarise(
-            100 * (accuracy_run - accuracy_reference), 100 * (drawn[0] - drawn[1]) if accuracies else None
+            100 * (accuracy_run - accuracy_reference), 100 * (drawn[0] - drawn[1]), min(fewest[:2])
         ),
         token_change=summarise(
-            100 * (tokens_run / tokens_reference - 1), 100 * (drawn[2] / drawn[3] - 1) if tokens else None
+            100 * (tokens_run / tokens_reference - 1), 100 * (drawn[2] / drawn[3] - 1), min(fewest[2:])
         ),
         num_problems=num_problems,
     )

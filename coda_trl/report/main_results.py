@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..evaluation.bootstrap import Estimate, estimate, has_spread, replicates, summarise
+from ..evaluation.bootstrap import Estimate, estimate, num_counted, replicates, summarise
 from ..evaluation.comparison import Comparison as Difference
 from ..evaluation.comparison import benchmark_seed, compare
 from ..evaluation.metrics import (
@@ -83,10 +83,8 @@ def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate |
     if not all(benchmark in run.samples for benchmark in benchmarks):
         return Estimate(value)
     ratios = {benchmark: _METRICS[metric](run.outcomes[benchmark]) for benchmark in benchmarks}
-    if not all(map(has_spread, ratios.values())):
-        return Estimate(value)
     draws = [replicates(ratio, benchmark_seed(benchmark)) for benchmark, ratio in ratios.items()]
-    return summarise(value, np.mean(draws, axis=0))
+    return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
 
 
 def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Difference | None:
