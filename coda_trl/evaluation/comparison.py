@@ -84,7 +84,7 @@ def compare(
     ...     ]
     >>> result = compare(collect(samples(50)), collect(samples(100)))
     >>> result.accuracy_points, round(result.token_change.value, 1), result.token_change.excludes_zero
-    (Estimate(value=0.0, low=0.0, high=0.0), -49.3, True)
+    (Estimate(value=0.0, low=0.0, high=0.0), -47.8, True)
 
     ```
     """
