@@ -138,10 +138,13 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         return torch.tensor(values, dtype=torch.float32)
 
     def _warn_if_nothing_is_right(self, base):
-        if self._batches_without_right == _BATCHES_TO_WARN:  # of a run that has warned, or has had a right one
+        if self._batches_without_right is None:  # there has been a right one
             return
-        self._batches_without_right = _BATCHES_TO_WARN if (base == 1).any() else self._batches_without_right + 1
-        if self._batches_without_right == _BATCHES_TO_WARN and not (base == 1).any():
+        if (base == 1).any():
+            self._batches_without_right = None
+            return
+        self._batches_without_right += 1
+        if self._batches_without_right == _BATCHES_TO_WARN:
             name = self.reward_func_names[self._base_column]
             warnings.warn(
                 f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "

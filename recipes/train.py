@@ -134,6 +134,15 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
         yield error("correctness_reward", f"{args.correctness_reward!r} is none of the rewards: {', '.join(names)}.")
 
 
+def leave(trainer: CodaGRPOTrainer, push_to_hub: bool) -> None:
+    """Ends what the processes have in common."""
+    trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
+    if push_to_hub:
+        trainer.push_to_hub()
+    if not trainer.args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
+        trainer.accelerator.end_training()
+
+
 def main(argv: Sequence[str]) -> int:
     argv = apply_overlays(argv)
     logging.basicConfig(format="%(message)s")
@@ -209,6 +218,7 @@ def main(argv: Sequence[str]) -> int:
                 "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
                 "for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
+            leave(trainer, push_to_hub=False)  # this model is the one that the run began with
             return 0
         if checkpoint is not None:
             logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
@@ -228,11 +238,7 @@ def main(argv: Sequence[str]) -> int:
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: python recipes/report.py %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
-    trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
-    if args.push_to_hub:
-        trainer.push_to_hub()
-    if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
-        trainer.accelerator.end_training()
+    leave(trainer, push_to_hub=args.push_to_hub)
     return 0
 
 

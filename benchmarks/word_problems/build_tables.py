@@ -95,18 +95,17 @@ def about(folder: Path) -> str:
 def blocks(folder: Path) -> dict[str, str]:
     """
     What the page shows, by key: `runs`, a sentence about them, what the start and the end of the training look like,
-    `tables`, nothing without runs, and what is known from the attempts.
+    `tables`, and what is known from the attempts.
 
     Args:
         folder (`Path`):
-            Summaries.
+            Summaries, that of the start among them.
     """
-    results = Results(folder)
     return {
         "runs": about(folder),
         "rungs": rungs_of_the_start(folder),
         "rollouts": last_rollouts(folder),
-        "tables": "\n".join(markdown(table) for table in all_tables(results)) if results.summaries else "",
+        "tables": "\n".join(markdown(table) for table in all_tables(Results(folder))),
         "first-attempt": first_attempt(),
         "second-attempt": second_attempt(),
     }

@@ -61,8 +61,7 @@ def load_benchmark(
         dataset, grade = load_source(spec), _grade_math
         if name == "custom":
             name = Path(location).name
-            suffix = max((ending for ending in SUFFIXES if name.endswith(ending)), key=len, default="")
-            name = name.removesuffix(suffix)
+            name = name.removesuffix(next(filter(name.endswith, SUFFIXES), ""))
     else:
         raise DataError(
             f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=PATH for a file with "

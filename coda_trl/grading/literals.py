@@ -31,7 +31,7 @@ _BASE_NAMES = {
 
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 
-_FULL_STOP = re.compile(r"(?<!\d)\.(?!\d)|(?<=\d)\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
+_FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
 _NOT_WORDS = re.compile(
     r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])"
 )  # an apostrophe may stand in a word

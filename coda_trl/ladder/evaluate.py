@@ -48,7 +48,7 @@ def evaluate(model: str, output_dir: str, n: int = 8, temperature: float = 0.6, 
         dtype="float32",
     )
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # more only get in each other's way at this size: up to ten times as slow
+    torch.set_num_threads(1)  # more only get in each other's way at this size
     try:
         run_evaluation(config, [load_benchmark("ladder")])
     finally:
