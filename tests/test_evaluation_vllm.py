@@ -36,6 +36,10 @@ class Engine:
     def add_request(self, request_id, prompt, params, lora_request=None):
         self.waiting.append((request_id, prompt, params, lora_request))
     def step(self):
+        if self.arguments["model"] == "talkative":
+            request_id, _, params, _ = self.waiting.pop(0)
+            answers = [N(token_ids=[1] * 100_000, finish_reason="stop")] * params.n
+            return [N(finished=True, request_id=request_id, outputs=answers)]
         if self.arguments["model"] == "broken":
             raise RuntimeError("out of memory")
         if self.arguments["model"] == "killed":
@@ -59,6 +63,10 @@ class Engine:
 class LLM:
     def __init__(self, **arguments):
         assert arguments["tensor_parallel_size"] in (1, 2)
+        if arguments["model"] == "unstarted":
+            raise RuntimeError("no memory to start")
+        if arguments["model"] == "crashing":
+            os._exit(9)
         self.llm_engine = Engine(arguments)
 """
 
@@ -134,27 +142,51 @@ def test_a_replica_that_dies_ends_the_run(stand_in, monkeypatch):
         list(engine("killed").generate(requests(1)))
 
 
-ENDLESS = """
+SCRIPT = """
+import sys
+
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.vllm_engine import VLLMEngine
 
+class Length:
+    def decode(self, token_ids, skip_special_tokens):
+        return str(len(token_ids))
+
 if __name__ == "__main__":
-    engine = VLLMEngine(None, SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": "endless"})
-    list(engine.generate([Request("b", "p", (1,), 0, 2, 0)]))
+    model, count, prompt_length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    engine = VLLMEngine(Length(), SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model})
+    for group in engine.generate([Request("b", str(i), (1,) * prompt_length, 0, 2, 0) for i in range(count)]):
+        break
 """
+
+
+def start(tmp_path, *arguments, **options):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    return subprocess.Popen([sys.executable, script, *arguments], text=True, env=environment, **options)
+
+
+@pytest.mark.parametrize("model", ["unstarted", "crashing", "talkative"])
+def test_a_run_ends_although_a_replica_fetches_no_more_requests_or_nobody_its_answers(stand_in, tmp_path, model):
+    """More than a pipe holds: the threads that fill it would never be done."""
+    run = start(tmp_path, model, "600", "1000", stderr=subprocess.PIPE)
+    try:
+        _, errors = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    expected = {"unstarted": "no memory to start", "crashing": "ended with exit code 9", "talkative": ""}[model]
+    assert expected in errors
+    assert run.returncode == (0 if model == "talkative" else 1)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
-    script = tmp_path / "endless.py"
-    script.write_text(ENDLESS)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    run = subprocess.Popen(
-        [sys.executable, str(script)],
+    run = start(
+        tmp_path,
+        *("endless", "1", "1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
         # Shells start background jobs with SIGINT ignored, which children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )

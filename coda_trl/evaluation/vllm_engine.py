@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the processes that run vLLM import this module
 _SEQUENCES_IN_FLIGHT = 2048
 
 _PATIENCE = 5.0  # seconds between looks at whether the replicas are alive
+_GRACE = 30.0  # seconds for a replica to shut its engine down
 
 
 class VLLMEngine:
@@ -90,6 +91,7 @@ class VLLMEngine:
         """
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks, results = context.Queue(), context.Queue()
+        tasks.cancel_join_thread()  # leaving must not wait for requests to be fetched by a replica that has failed
         order = sorted(range(len(requests)), key=lambda index: len(requests[index].prompt_ids), reverse=True)
         for index in order:
             tasks.put((index, requests[index]))
@@ -113,6 +115,9 @@ class VLLMEngine:
         finally:
             for worker in workers:
                 worker.terminate()
+            for worker in workers:
+                worker.join(_GRACE)
+                worker.kill()
 
     def _generation(self, request: Request, offset: int, token_ids: list[int], finish_reason: str) -> Generation:
         text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
@@ -163,7 +168,12 @@ def _serve(
     adapter: str | None,
 ) -> None:
     """Runs one replica until the queue of tasks is used up or the parent process is gone."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that the engine is shut down
+
+    def leave(*_: Any) -> None:
+        results.cancel_join_thread()  # nobody reads them any more
+        sys.exit(1)  # as an exception, so that the engine is shut down
+
+    signal.signal(signal.SIGTERM, leave)
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
     try:
