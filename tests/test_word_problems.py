@@ -11,6 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from transformers import AutoTokenizer
@@ -33,9 +34,9 @@ from demonstrations import (  # noqa: E402
 from make_data import DATA, TEST, TRAIN, make_files  # noqa: E402
 from matrix import RUNS  # noqa: E402
 from problems import RUNGS, TRAINING_SHARES, Step, sample_problem  # noqa: E402
+from repetitions import Repetitions  # noqa: E402
 from reproduce import Runner, Stopped  # noqa: E402
-from results import Results  # noqa: E402
-from summaries import summary_path  # noqa: E402
+from summaries import summary_path, write_summary  # noqa: E402
 
 from coda_trl.analysis import is_reflective  # noqa: E402
 from coda_trl.rewards import accuracy_reward  # noqa: E402
@@ -136,6 +137,7 @@ def test_fewer_methods_rather_than_fewer_seeds():
     assert order[0] == ("start", 0) and len(order) == len(set(order)) == 13
     assert set(order[1:7]) == {(name, seed) for name in ("grpo", "coda") for seed in range(3)}
     assert order[7:10] == [("vlp", 0), ("vlp", 1), ("vlp", 2)]
+    assert {seed for _, seed in run_all.jobs(3, first_seed=3)[1:]} == {3, 4, 5}
 
 
 @pytest.fixture
@@ -194,7 +196,7 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     assert summary["shared"]["steps"] == 2 and summary["shared"]["checkpoint"]
     assert summary["evaluations"][0]["problems"]["rung"] == "1 2 3 4 5 6"
     assert summary["log"]["coda/mean_score"] == [0.0]
-    tables = build_tables.all_tables(Results(out))
+    tables = build_tables.all_tables(Repetitions([out]))
     assert all(len(row) == len(table.header) for table in tables for row in table.rows)
     page = tmp_path / "page.md"
     page.write_text(build_tables.README.read_text())
@@ -205,7 +207,8 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert page.read_text().startswith(f"**Tables and picture are of {out}")
-    assert "| Start |" in page.read_text() and "Not evaluated: grpo seed 0" in page.read_text()
+    assert "| Start |" in page.read_text()
+    assert "1 trainings of 2 steps on cpu" in page.read_text() and "Not evaluated" not in page.read_text()
     assert (tmp_path / build_tables.PICTURE).is_file()
 
     tokenizer = AutoTokenizer.from_pretrained(work / "random")
@@ -224,6 +227,56 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     assert done.returncode == 0, done.stderr
     config = json.loads((out / "start/config.json").read_text())
     assert config["dtype"] == "bfloat16" and (out / "start/tokenizer.json").is_file()
+
+
+def write_run(folder, name, seed, correct, checkpoint, steps=160):
+    """A summary of two problems a rung, eight answers each, `correct` of which are right."""
+    problems = {column: " ".join(["0"] * 12) for column in ("rechecks", "verbose", "reflective")}
+    problems |= {f"{column}_correct": problems["rechecks"] for column in ("rechecks", "reflective")}
+    problems |= {"rung": "1 2 3 4 5 6 " * 2, "correct": f"{correct} " * 12, "tokens": "80 " * 12}
+    evaluation = {"budget": None, "samples_per_problem": 8, "problems": problems}
+    shared = {"checkpoint": checkpoint} | ({} if name == "start" else {"steps": steps})
+    content = {"name": name, "seed": seed, "shared": shared, "evaluations": [evaluation], "log": {}}
+    write_summary(summary_path(folder, name, seed), content)
+
+
+def test_runs_are_paired_within_their_warm_start(tmp_path):
+    """The second has the start's evaluation no more, one seed of CODA, and another seed of GRPO."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_run(first, "start", 0, 1, "a")
+    for seed, grpo, coda in ((0, 4, 6), (1, 5, 7), (2, None, 8)):
+        write_run(first, "coda", seed, coda, "a")
+        if grpo is not None:
+            write_run(first, "grpo", seed, grpo, "a")
+    write_run(second, "grpo", 1, 2, "b")
+    write_run(second, "coda", 2, 3, "b")
+    results = Repetitions([first], [second])
+
+    def rows(*names):
+        return (results.rows(lambda *runs: np.array([run.accuracy()[0] for run in runs]), *names) * 8 / 100).tolist()
+
+    assert rows("coda") == [[6], [7], [8], [3]]
+    assert rows("coda", "grpo") == [[6, 4], [7, 5], [3, 2]]
+    assert rows("grpo", "start") == [[4, 1], [5, 1]]
+    assert rows("start") == [[1]]
+
+
+def test_runs_of_other_lengths_are_not_pooled(tmp_path):
+    write_run(tmp_path / "first", "grpo", 0, 4, "a")
+    write_run(tmp_path / "second", "grpo", 0, 4, "b", steps=60)
+    with pytest.raises(ValueError, match="second differs in steps"):
+        Repetitions([tmp_path / "first"], [tmp_path / "second"])
+
+
+def test_differences_to_grpo_are_between_the_same_seeds(tmp_path):
+    for name, seed, length in (("grpo", 0, 90), ("grpo", 1, 100), ("coda", 1, 60), ("vlp", 2, 5)):
+        folder = tmp_path / build_tables.UNEVALUATED if name == "grpo" else tmp_path
+        log = {"step": [4, 8], "coda/mean_score": [0.5, 0.7], "coda/easy/mean_length": [length, length]}
+        content = {"name": name, "seed": seed, "recipe": name, "evaluations": [{}] * (name != "grpo"), "log": log}
+        write_summary(summary_path(folder, name, seed), content)
+    lines = build_tables.rollout_pairs([tmp_path]).splitlines()
+    assert lines[2] == "| CODA − GRPO | 1 | 0 [0, 0] | −40 [−40, −40] | – |"
+    assert len(lines) == 3
 
 
 def test_page_is_in_step_with_the_summaries():

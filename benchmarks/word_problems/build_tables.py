@@ -3,6 +3,8 @@
 python benchmarks/word_problems/build_tables.py                                      # from the committed summaries
 cp benchmarks/word_problems/README.md runs/word_problems/page.md                     # from yours, in a copy
 python benchmarks/word_problems/build_tables.py --results runs/word_problems/results --page runs/word_problems/page.md
+
+`--results` takes several folders, each of another warm start.
 """
 
 import argparse
@@ -10,6 +12,7 @@ import dataclasses
 import json
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -27,17 +30,25 @@ sys.path.append(str(HERE.parent / "ladder"))
 from claims import CLAIMS, VERDICTS, claims_table  # noqa: E402
 from matrix import RUNS  # noqa: E402
 from rebuild import fill  # noqa: E402
+from repetitions import Repetitions  # noqa: E402
 from results import ALL_RUNGS, Results  # noqa: E402
-from run_all import METHODS, SEEDS, jobs  # noqa: E402
+from run_all import METHODS  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
-README, RESULTS = HERE / "README.md", HERE / "results"
+README = HERE / "README.md"
+# A folder for every warm start.
+RESULTS = sorted((HERE / "results").iterdir())
 # Beside the page.
 PICTURE = "results.png"
 # Within the results: trainings whose models were lost before they were evaluated.
 UNEVALUATED = "without_evaluation"
 # Steps at the end of a training that its rollouts are averaged over.
 LAST_STEPS = 20
+LAST_COLUMNS = {
+    "Accuracy": "coda/mean_score",
+    "Tokens, easy": "coda/easy/mean_length",
+    "Tokens, hard": "coda/hard/mean_length",
+}
 FIRST_ATTEMPT, SECOND_ATTEMPT = HERE / "first_attempt", HERE / "second_attempt"
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
@@ -75,67 +86,114 @@ def contents_of(*folders: Path) -> list[dict]:
     return sorted(found, key=lambda content: (METHODS.index(content["name"]), content["seed"]))
 
 
-def about(folder: Path) -> str:
+def in_order(folders: Sequence[Path], *below: str) -> list[tuple[int, dict]]:
+    """Summaries of all warm starts with the number of theirs, method by method."""
+    numbered = [
+        (number, content)
+        for number, folder in enumerate(folders, start=1)
+        for content in contents_of(folder, *(folder / name for name in below))
+    ]
+    return sorted(numbered, key=lambda pair: METHODS.index(pair[1]["name"]))
+
+
+def about(folders: Sequence[Path]) -> str:
     """A sentence or two about the runs there are."""
-    contents = contents_of(folder, folder / UNEVALUATED)
-    evaluated = [(content["name"], content["seed"]) for content in contents if content["evaluations"]]
-    missing = [f"{name} seed {seed}" for name, seed in jobs(SEEDS) if (name, seed) not in evaluated]
+    contents = [content for folder in folders for content in contents_of(folder, folder / UNEVALUATED)]
     trained = [content for content in contents if content["recipe"]]
-    if not trained:
+    evaluated = [content for content in trained if content["evaluations"]]
+    if not evaluated:
         return "No training yet.\n"
-    seconds = statistics.median(content["train_seconds"] for content in trained)
+    seconds = statistics.median(content["train_seconds"] for content in evaluated)
     devices = ", ".join(sorted({content["device"] for content in trained}))
-    lacking = f"Not evaluated: {', '.join(missing)}." if missing else "All of them are evaluated."
-    return (
-        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps on {devices}, {seconds:.0f} s each with "
-        f"others beside (median). {lacking}\n"
+    starts = f" from {len(folders)} warm starts" if len(folders) > 1 else ""
+    text = (
+        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps{starts} on {devices}, {seconds:.0f} s "
+        f"each with others beside (median); {len(evaluated)} of them evaluated."
     )
+    for folder in folders:
+        lacking = [f"{RUNS[run['name']].label} seed {run['seed']}" for run in contents_of(folder / UNEVALUATED)]
+        if not (folder / "start-seed0.json").exists():
+            lacking.insert(0, "the start")
+        if lacking:
+            text += f" Not evaluated in `{folder.name}`: {', '.join(lacking)}."
+    return f"{text}\n"
 
 
-def blocks(folder: Path) -> dict[str, str]:
+def blocks(folders: Sequence[Path]) -> dict[str, str]:
     """
     What the page shows, by key: `runs`, a sentence about them, what the start and the end of the training look like,
-    `tables`, and what is known from the attempts.
+    `trainings` one by one, `tables`, and what is known from the attempts.
 
     Args:
-        folder (`Path`):
-            Summaries, that of the start among them.
+        folders (`Sequence[Path]`):
+            Summaries of every warm start, in the first that of the start itself among them.
     """
     return {
-        "runs": about(folder),
-        "rungs": rungs_of_the_start(folder),
-        "rollouts": last_rollouts(folder),
-        "tables": "\n".join(markdown(table) for table in all_tables(Results(folder))),
-        "first-attempt": first_attempt(),
+        "runs": about(folders),
+        "rungs": rungs_of_the_start(folders[0]),
+        "rollouts": rollouts(folders),
+        "rollout-pairs": rollout_pairs(folders),
+        "trainings": by_training(folders),
+        "tables": "\n".join(markdown(table) for table in all_tables(Repetitions(*([folder] for folder in folders)))),
+        "first-attempt": by_training([FIRST_ATTEMPT]),
         "second-attempt": second_attempt(),
     }
 
 
-def last_rollouts(folder: Path) -> str:
-    """Rollouts of the last steps of every training, evaluated or not."""
-    columns = {"Accuracy": "coda/mean_score", "Tokens, easy": "coda/easy/mean_length"}
-    columns |= {"Tokens, hard": "coda/hard/mean_length"}
-    lines = [f"| | Seed | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
-    for content in contents_of(folder, folder / UNEVALUATED):
-        if not content["recipe"]:
-            continue
-        log = pd.DataFrame(content["log"]).set_index("step").reindex(columns=list(columns.values()))
-        means = log.loc[log.index[-1] - LAST_STEPS + 1 :].mean()
-        means["coda/mean_score"] *= 100
-        note = "" if content["evaluations"] else " (not evaluated)"
+def last_rollouts(folders: Sequence[Path]) -> dict[tuple[str, int, int], pd.Series]:
+    """Means over the last steps of every training, evaluated or not, by method, warm start and seed."""
+    rows = {}
+    for start, content in in_order(folders, UNEVALUATED):
+        if content["recipe"]:
+            log = pd.DataFrame(content["log"]).set_index("step").reindex(columns=list(LAST_COLUMNS.values()))
+            means = log.loc[log.index[-1] - LAST_STEPS + 1 :].mean()
+            means["coda/mean_score"] *= 100
+            rows[content["name"], start, content["seed"]] = means
+    return rows
+
+
+def rollouts(folders: Sequence[Path]) -> str:
+    """[`last_rollouts`] as a table."""
+    evaluated = {(content["name"], start, content["seed"]) for start, content in in_order(folders)}
+    lines = [f"| | Warm start | Seed | {' | '.join(LAST_COLUMNS)} |", "| --- " * (len(LAST_COLUMNS) + 3) + "|"]
+    for (name, start, seed), means in last_rollouts(folders).items():
+        note = "" if (name, start, seed) in evaluated else " (not evaluated)"
         cells = " | ".join("–" if pd.isna(value) else f"{value:.0f}" for value in means)
-        lines.append(f"| {RUNS[content['name']].label} | {content['seed']}{note} | {cells} |")
+        lines.append(f"| {RUNS[name].label} | {start} | {seed}{note} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
-def first_attempt() -> str:
-    """Accuracy in percent and tokens of the runs of [`FIRST_ATTEMPT`], which are too few for intervals."""
+def _range(values: pd.Series) -> str:
+    """Mean, and least and greatest value in brackets; a dash if there is none."""
+    numbers = [values.mean(), values.min(), values.max()]
+    if pd.isna(numbers[0]):
+        return "–"
+    mean, least, greatest = (f"{round(number):+d}".replace("-", "−").replace("+0", "0") for number in numbers)
+    return f"{mean} [{least}, {greatest}]"
+
+
+def rollout_pairs(folders: Sequence[Path]) -> str:
+    """Differences to GRPO of the same warm start and seed in [`last_rollouts`]: means over pairs, and the range."""
+    lines = [f"| | Pairs | {' | '.join(LAST_COLUMNS)} |", "| --- " * (len(LAST_COLUMNS) + 2) + "|"]
+    means = last_rollouts(folders)
+    for name in [name for name in METHODS if name != "grpo"]:
+        of_name = {run[1:]: values for run, values in means.items() if run[0] == name}
+        pairs = pd.DataFrame([of_name[pair] - means["grpo", *pair] for pair in of_name if ("grpo", *pair) in means])
+        if len(pairs):
+            cells = [_range(pairs[key]) for key in pairs]
+            lines.append(f"| {RUNS[name].label} − GRPO | {len(pairs)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def by_training(folders: Sequence[Path]) -> str:
+    """Accuracy in percent and tokens by rung, of the start and of every training."""
     lines = [f"| | {' | '.join(map(str, ALL_RUNGS))} |", "| --- " * (len(ALL_RUNGS) + 1) + "|"]
-    for content in contents_of(FIRST_ATTEMPT):
+    for start, content in in_order(folders):
         rungs = content["evaluations"][0]["rungs"].values()
+        warm_start = f", warm start {start}" if len(folders) > 1 else ""
         seed = f", seed {content['seed']}" if content["recipe"] else ""
         cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
-        lines.append(f"| {RUNS[content['name']].label}{seed} | {cells} |")
+        lines.append(f"| {RUNS[content['name']].label}{warm_start}{seed} | {cells} |")
     return "\n".join(lines) + "\n"
 
 
@@ -172,16 +230,19 @@ def second_attempt() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="Summaries (default: %(default)s).")
+    parser.add_argument("--results", type=Path, nargs="+", default=RESULTS, help="Summaries of each warm start.")
     parser.add_argument("--page", type=Path, default=README, help="Page to fill (default: %(default)s).")
     args = parser.parse_args()
-    if not (args.results / "start-seed0.json").is_file():
-        parser.error(f"there is no summary of the start in {args.results}: run_all.py makes that first")
+    if not (args.results[0] / "start-seed0.json").is_file():
+        parser.error(f"there is no summary of the start in {args.results[0]}: run_all.py makes that first")
     page = fill(args.page.read_text(encoding="utf-8"), blocks(args.results))
     if args.results != RESULTS:
-        page = f"**Tables and picture are of {args.results}, the text is about the published runs.**\n\n{page}"
+        names = ", ".join(map(str, args.results))
+        page = f"**Tables and picture are of {names}, the text is about the published runs.**\n\n{page}"
     with rc_context(PLOT_SETTINGS):
-        figure = by_rung_and_step(Results(args.results), Results(args.results, args.results / UNEVALUATED))
+        evaluated = Repetitions(*([folder] for folder in args.results))
+        trained = Repetitions(*([folder, folder / UNEVALUATED] for folder in args.results))
+        figure = by_rung_and_step(evaluated, trained)
         figure.savefig(args.page.parent / PICTURE, dpi=110, metadata={"Software": None})
     args.page.write_text(page, encoding="utf-8")
     print(f"Written to {args.page}.")

@@ -42,13 +42,14 @@ TINY = {
 }
 
 
-def jobs(seeds: int) -> list[tuple[str, int]]:
+def jobs(seeds: int, first_seed: int = 0) -> list[tuple[str, int]]:
     """
     Pairs of a run and a seed, the most wanted first: the start, GRPO and CODA seed by seed, then whole methods. Where
     time runs out, there are fewer methods rather than fewer seeds.
     """
-    first = [(name, seed) for seed in range(seeds) for name in ("grpo", "coda")]
-    return [("start", 0), *first, *((name, seed) for name in ("vlp", "asrr") for seed in range(seeds))]
+    chosen = range(first_seed, first_seed + seeds)
+    first = [(name, seed) for seed in chosen for name in ("grpo", "coda")]
+    return [("start", 0), *first, *((name, seed) for name in ("vlp", "asrr") for seed in chosen)]
 
 
 class WordProblemsRunner(Runner):
@@ -107,6 +108,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", default="runs/word_problems/start", help="The warm start (default: %(default)s).")
     parser.add_argument("--only", nargs="+", choices=METHODS, default=METHODS, help="Only these methods.")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="Seeds of a method (default: %(default)s).")
+    parser.add_argument("--first_seed", type=int, default=0, help="For a repetition with other seeds (default: 0).")
     parser.add_argument("--jobs", type=int, default=4, help="Runs at a time, 20 GB each (default: %(default)s).")
     parser.add_argument("--stagger", type=float, default=30, help="Seconds between two starts (default: %(default)s).")
     parser.add_argument("--out", type=Path, default=OUT, help="Summaries (default: %(default)s).")
@@ -130,7 +132,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     args = parse()
-    todo = [job for job in jobs(args.seeds) if job[0] in args.only and not summary_path(args.out, *job).exists()]
+    wanted = [job for job in jobs(args.seeds, args.first_seed) if job[0] in args.only]
+    todo = [job for job in wanted if not summary_path(args.out, *job).exists()]
     if args.tiny:
         make_tiny_model(Path(args.model))
     assert set(METHODS) <= set(RUNS)  # tables name runs as the ladder's do
