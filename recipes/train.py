@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import AutoTokenizer
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
@@ -134,10 +135,10 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
         yield error("correctness_reward", f"{args.correctness_reward!r} is none of the rewards: {', '.join(names)}.")
 
 
-def leave(trainer: CodaGRPOTrainer, push_to_hub: bool) -> None:
+def leave(trainer: CodaGRPOTrainer) -> None:
     """Ends what the processes have in common."""
     trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
-    if push_to_hub:
+    if trainer.args.push_to_hub:
         trainer.push_to_hub()
     if not trainer.args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
         trainer.accelerator.end_training()
@@ -165,6 +166,22 @@ def main(argv: Sequence[str]) -> int:
             '`pip install -e ".[vllm]"`), or `--use_vllm false` to generate with transformers, which is much slower.'
         )
         return 1
+
+    checkpoint = args.resume_from_checkpoint
+    if checkpoint is None:  # one process looks, so that all go on from the same
+        state = PartialState()
+        found = find_last_whole_checkpoint(args.output_dir) if state.is_main_process else None
+        (checkpoint,) = broadcast_object_list([found])
+        if checkpoint is not None and is_finished(checkpoint, args):
+            logger.info(
+                "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
+                "for a new run, choose another --output_dir.", checkpoint,
+            )  # fmt: skip
+            state.wait_for_everyone()
+            state.destroy_process_group()
+            return 0
+        if checkpoint is not None:
+            logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
 
     name, revision = model_args.model_name_or_path, model_args.model_revision
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=args.trust_remote_code)
@@ -209,19 +226,6 @@ def main(argv: Sequence[str]) -> int:
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    checkpoint = args.resume_from_checkpoint
-    if checkpoint is None:  # one process looks, so that all go on from the same
-        found = find_last_whole_checkpoint(args.output_dir) if trainer.accelerator.is_main_process else None
-        (checkpoint,) = broadcast_object_list([found])
-        if checkpoint is not None and is_finished(checkpoint, args):
-            logger.info(
-                "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
-                "for a new run, choose another --output_dir.", checkpoint,
-            )  # fmt: skip
-            leave(trainer, push_to_hub=False)  # this model is the one that the run began with
-            return 0
-        if checkpoint is not None:
-            logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
     again = f"The same command goes on from the last whole checkpoint in {args.output_dir}"
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
@@ -238,7 +242,7 @@ def main(argv: Sequence[str]) -> int:
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: python recipes/report.py %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
-    leave(trainer, push_to_hub=args.push_to_hub)
+    leave(trainer)
     return 0
 
 

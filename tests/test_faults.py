@@ -288,8 +288,10 @@ def test_a_full_disk_costs_no_checkpoint_and_all_processes_go_on_from_the_same(c
     run = start(command, FULL)
     assert run.returncode == 1 and "_save_optimizer_and_scheduler" in run.stderr
     assert "Stopped by the error below. The same command goes on from the last whole checkpoint" in run.stderr
-    output = launch(PATH, *command, "--per_device_train_batch_size", "4", processes=2)
+    command += ["--per_device_train_batch_size", "4"]
+    output = launch(PATH, *command, processes=2)
     assert output.count("checkpoint-2 is left out: trainer_state.json, which is written last, is missing.") == 1
     assert output.count(f"Going on from {tmp_path / 'out' / 'checkpoint-1'}") == 1
     assert steps_logged(tmp_path) == [1, 2]
     assert find_last_whole_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-2")
+    assert launch(PATH, *command, processes=2).count("This run is finished") == 1

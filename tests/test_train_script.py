@@ -49,9 +49,9 @@ def test_a_finished_run_stays_as_it_is_until_more_is_asked_for(recipe, trainers,
     assert TRAIN.main(command) == 0
     steps, before = trainers[0].state.global_step, weights.read_bytes()
     assert TRAIN.main(command) == 0
-    assert trainers[1].state.global_step == 0 and weights.read_bytes() == before
+    assert len(trainers) == 1 and weights.read_bytes() == before, "found out before any weights are loaded"
     assert TRAIN.main([*command[:-1], "5"]) == 0
-    assert trainers[2].state.global_step > steps and weights.read_bytes() != before
+    assert trainers[1].state.global_step > steps and weights.read_bytes() != before
 
 
 def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
