@@ -85,6 +85,12 @@ def test_cases(kind, grades):
         ("5", "10:02"),
         ("125", "0,125"),
         (r"\text{Vitamin}", r"\text{Vitamin A}"),
+        (r"10\text{ m}", r"10\text{ s}"),  # units of one letter
+        ("10", r"10\mathrm{i}"),
+        ("10", "10m"),
+        ("10", r"10\text{ x}"),
+        ("120", r"{10 \choose 4}"),
+        ("120", r"{\choose 3}"),
     ],
 )
 def test_what_looks_alike_is_not_the_same(pool, gold, answer):
@@ -105,6 +111,13 @@ def test_what_looks_alike_is_not_the_same(pool, gold, answer):
         (r"\text{the cat}", r"\text{A cat}"),
         (r"\text{Simpson's rule}", "simpson's rule"),
         ("1:2", "2:4"),
+        ("10", r"10\text{ m}"),
+        (r"10\,\mathrm{m}", "10"),
+        (r"10\text{ m}", "10m"),
+        (r"2\pi\text{ m}^2", r"2\pi"),
+        ("5", r"5\text{ m/s}"),
+        ("120", r"{10 \choose 3}"),
+        (r"10 \choose 3", "120"),
     ],
 )
 def test_what_looks_different_may_be_the_same(pool, gold, answer):

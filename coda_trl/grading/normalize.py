@@ -32,6 +32,9 @@ _FUNCTIONS = {
     "ln",
     "exp",
 }
+# In upright type behind a value a unit; otherwise a letter is a variable, or a constant as in `3\mathrm{i}`.
+_LETTER_UNIT = re.compile(r"[mghslLNJWV](?:/[mshL])?")
+_VALUE_BEFORE = re.compile(r"(?:[\d})]|\\pi)\s*(?:\\cdot\s*)?$")
 _OPERATORS = _FUNCTIONS | {"sec", "gcd", "lcm", "max", "min", "det"}  # in `\\mathrm{}` these may be units
 
 _REMOVED = re.compile(
@@ -68,6 +71,7 @@ _NUMBER_WORDS = {
     )
 }
 _WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
+_CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^([^{}]+)\\choose(?![A-Za-z])([^{}]+)$")
 _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
 _THOUSANDS = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _CJK = re.compile(r"[\u3400-\u9fff]+")
@@ -118,6 +122,7 @@ def normalize(text: str) -> str:
         .replace("\\&", "&")
     )
     text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
+    text = _CHOOSE.sub(lambda choose: "\\binom{{{}}}{{{}}}".format(*filter(None, choose.groups())), text)
     text = _CJK.sub(_mark_cjk, _brace_arguments(_mark_words(text)))
     text = _CONNECTIVE.sub(", ", text)
     text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
@@ -147,6 +152,9 @@ def _unwrap(match: re.Match) -> str:
     if content in (_OPERATORS if command == "operatorname" else _FUNCTIONS):
         return rf"\{content} "
     if re.search(r"[^\W\d_]\.?[^\W\d_]", re.sub(r"\\[A-Za-z]+", "", content)):
+        return f"{WORD_START}{content}{WORD_END}"
+    before = match.string[max(0, match.start() - 16) : match.start()]
+    if _LETTER_UNIT.fullmatch(content) and _VALUE_BEFORE.search(before):
         return f"{WORD_START}{content}{WORD_END}"
     return argument if len(content) > 1 else content
 

@@ -31,6 +31,7 @@ _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])")
 _SET_OPERATION = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])")
 _INFINITE = {"\\infty", "-\\infty"}
 _CLOSED_AT_INFINITY = re.compile(r"\[\s*-\\infty|\\infty\s*\]")
+_MARKS = re.compile(" ?[⟦⟧] ?")
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
 
 
@@ -149,7 +150,7 @@ def _balanced(text: str) -> bool:
 
 def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
     """Whether two answers in canonical form mean the same."""
-    if gold == answer:
+    if _MARKS.sub("", gold) == _MARKS.sub("", answer):
         return True
     if not answer:
         return False

@@ -50,6 +50,10 @@ _KNOWN_UNITS = {
     "pound sterling": "gbp £",
     "degree": "degree deg °",
     "radian": "radian rad",
+    "newton": "n newton",
+    "joule": "j joule",
+    "watt": "w watt",
+    "volt": "v volt",
 }
 _CANONICAL = {name: unit for unit, names in _KNOWN_UNITS.items() for name in names.split()}
 # Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
