@@ -32,16 +32,17 @@ from summaries import summarise_samples, summary_path, thin_log, write_summary  
 SAMPLES = 8
 MAX_TOKENS = 384
 LOG_EVERY = 4
+# Bytes, fixed because trainings beside an evaluation come and go: twice what 256 answers of 600 tokens need.
+KV_CACHE = 8 * 2**30
 
 
 def settings_of(model: str, folder: Path, seed: int, tiny: bool) -> EvaluationConfig:
     """The paper's sampling, with vLLM on a small part of a card; a rehearsal runs on the CPU."""
     size: dict[str, Any] = {"n": SAMPLES, "max_tokens": MAX_TOKENS, "engine": "vllm", "dtype": "bfloat16"}
+    size |= {"gpu_memory_utilization": 0.12, "kv_cache_memory_bytes": KV_CACHE}
     if tiny:
         size = {"n": 2, "max_tokens": 24, "engine": "transformers", "dtype": "float32"}
-    return EvaluationConfig(
-        model_name_or_path=model, output_dir=str(folder), seed=seed, gpu_memory_utilization=0.12, **size
-    )
+    return EvaluationConfig(model_name_or_path=model, output_dir=str(folder), seed=seed, **size)
 
 
 def shared_settings(start: Path, log_history: list[dict]) -> dict[str, Any]:

@@ -46,6 +46,9 @@ class EvaluationConfig:
             Replicas that vLLM runs.
         gpu_memory_utilization (`float`, *optional*, defaults to `0.9`):
             Share of GPU memory that vLLM takes.
+        kv_cache_memory_bytes (`int`, *optional*):
+            Bytes for vLLM's keys and values. Defaults to what it finds left of its share when it starts, at which it
+            gives up if other processes on the card take or free memory meanwhile.
 
     Raises:
         ValueError: If a value is out of range.
@@ -68,6 +71,9 @@ class EvaluationConfig:
     tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs of one vLLM replica."})
     data_parallel_size: int = field(default=1, metadata={"help": "Number of vLLM replicas."})
     gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of GPU memory for vLLM."})
+    kv_cache_memory_bytes: int | None = field(
+        default=None, metadata={"help": "Bytes for vLLM's keys and values: for a card with other processes."}
+    )
 
     def __post_init__(self):
         if self.engine not in ("vllm", "transformers"):

@@ -147,6 +147,7 @@ def _build_engine(
             "dtype": config.dtype,
             "max_model_len": longest_prompt + config.max_tokens,
             "gpu_memory_utilization": config.gpu_memory_utilization,
+            "kv_cache_memory_bytes": config.kv_cache_memory_bytes,
         }
         if files.adapter is not None:
             arguments |= {"enable_lora": True, "max_lora_rank": files.adapter_rank}

@@ -35,6 +35,7 @@ def samples(tmp_path_factory) -> dict[str, dict]:
             dtype="float32",
             batch_size=200,
             gpu_memory_utilization=0.1,
+            kv_cache_memory_bytes=2**28,
         )
         evaluate(config, [Benchmark("ladder", problems, graded)])
         samples[engine] = {
