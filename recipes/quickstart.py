@@ -23,7 +23,7 @@ from rich.table import Table
 from coda_trl.ladder import CHECKPOINT, RUNGS
 from coda_trl.ladder.evaluate import evaluate
 from coda_trl.report import build_report
-from coda_trl.report.style import PLOT_SETTINGS, legend, panels
+from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
 ROOT = Path(__file__).parent.parent
 OUT = Path("runs/quickstart")
@@ -101,17 +101,14 @@ def show(rungs: list[dict], console: Console) -> None:
 
 def plot(rungs: list[dict], path: Path) -> None:
     """Draws tokens and accuracy per rung."""
-    styles = {
-        "start": {"color": "#7F7F7F", "marker": "o", "linestyle": ":", "label": "Start"},
-        "grpo": {"color": "black", "marker": "*", "linestyle": "-", "label": "GRPO"},
-        "coda": {"color": "#0072B2", "marker": "s", "linestyle": "--", "label": "CODA"},
-    }
+    labels = METHODS | {"start": "Start"}
+    styles = run_styles(list(labels.values()), reference="GRPO")  # those of the report
     with rc_context(PLOT_SETTINGS):
         figure, (tokens, accuracy) = panels(1, 2, width=9.0, height=3.4)
         numbers = [str(RUNGS[row["rung"]]) for row in rungs]
-        for run, style in styles.items():
-            tokens.plot(numbers, [row[run]["tokens"] for row in rungs], **style)
-            accuracy.plot(numbers, [100 * row[run]["accuracy"] for row in rungs], **style)
+        for run, label in labels.items():
+            tokens.plot(numbers, [row[run]["tokens"] for row in rungs], label=label, **styles[label])
+            accuracy.plot(numbers, [100 * row[run]["accuracy"] for row in rungs], **styles[label])
         tokens.set(title="Tokens of an answer", xlabel="numbers to add (difficulty)", ylim=(0, None))
         accuracy.set(title="Accuracy (%)", xlabel="numbers to add (difficulty)", ylim=(0, 103))
         legend(figure, [tokens])
@@ -130,7 +127,7 @@ def main() -> None:
         for rows in zip(*results.values(), strict=True)
     ]
     page = build_report(
-        {"Start": OUT / "start-eval"} | {METHODS[m]: [OUT / m, OUT / f"{m}-eval"] for m in METHODS},
+        {METHODS[m]: [OUT / m, OUT / f"{m}-eval"] for m in METHODS} | {"Start": OUT / "start-eval"},
         reference="GRPO",
         out=OUT / "report",
         title="Quickstart: GRPO and CODA on the arithmetic ladder",
