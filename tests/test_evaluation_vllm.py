@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 # Answers with what it was asked, so that a test can see it: seed of each sample, prompt, and the replica's GPUs.
 STAND_IN = """
 import os
+import subprocess
 import time
 from types import SimpleNamespace as N
 
@@ -32,7 +33,11 @@ class SamplingParams:
 class Engine:
     def __init__(self, arguments):
         self.arguments, self.waiting = arguments, []
-        self.engine_core = N(shutdown=lambda: print("shut down", flush=True))
+        self.engine_core = N(shutdown=self.shutdown)
+    def shutdown(self):
+        print("shut down", flush=True)
+        if self.arguments["model"] == "hanging":
+            time.sleep(1000)
     def add_request(self, request_id, prompt, params, lora_request=None):
         self.waiting.append((request_id, prompt, params, lora_request))
     def step(self):
@@ -44,6 +49,8 @@ class Engine:
             raise RuntimeError("out of memory")
         if self.arguments["model"] == "killed":
             os._exit(9)
+        if self.arguments["model"] == "quitting":
+            raise SystemExit(0)
         if self.arguments["model"] == "endless":
             print(os.getpid(), flush=True)
             time.sleep(0.1)
@@ -67,6 +74,8 @@ class LLM:
             raise RuntimeError("no memory to start")
         if arguments["model"] == "crashing":
             os._exit(9)
+        if arguments["model"] == "talkative":  # as vLLM does
+            print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
         self.llm_engine = Engine(arguments)
 """
 
@@ -136,27 +145,35 @@ def test_a_failing_replica_ends_the_run_with_its_traceback(stand_in):
         list(engine("broken").generate(requests(1)))
 
 
-def test_a_replica_that_dies_ends_the_run(stand_in, monkeypatch):
-    monkeypatch.setattr("coda_trl.evaluation.vllm_engine._PATIENCE", 0.2)
+def test_a_replica_that_dies_ends_the_run(stand_in):
     with pytest.raises(RuntimeError, match="ended with exit code 9.*run the same command again"):
         list(engine("killed").generate(requests(1)))
 
 
 SCRIPT = """
 import sys
+import time
 
+import psutil
+
+from coda_trl.evaluation import vllm_engine
 from coda_trl.evaluation.generation import Request, SamplingSettings
-from coda_trl.evaluation.vllm_engine import VLLMEngine
 
 class Length:
     def decode(self, token_ids, skip_special_tokens):
         return str(len(token_ids))
 
 if __name__ == "__main__":
-    model, count, prompt_length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    engine = VLLMEngine(Length(), SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model})
+    model, count, prompt_length, consumer = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    vllm_engine._GRACE = 3.0
+    engine = vllm_engine.VLLMEngine(Length(), SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model})
     for group in engine.generate([Request("b", str(i), (1,) * prompt_length, 0, 2, 0) for i in range(count)]):
-        break
+        if consumer == "stops":
+            break
+        if consumer == "kills":
+            time.sleep(1)  # the replica is within an answer that does not fit into the pipe
+            for process in psutil.Process().children():
+                process.kill()
 """
 
 
@@ -167,24 +184,34 @@ def start(tmp_path, *arguments, **options):
     return subprocess.Popen([sys.executable, script, *arguments], text=True, env=environment, **options)
 
 
-@pytest.mark.parametrize("model", ["unstarted", "crashing", "talkative"])
-def test_a_run_ends_although_a_replica_fetches_no_more_requests_or_nobody_its_answers(stand_in, tmp_path, model):
-    """More than a pipe holds: the threads that fill it would never be done."""
-    run = start(tmp_path, model, "600", "1000", stderr=subprocess.PIPE)
+@pytest.mark.parametrize(
+    ("model", "consumer", "returncode", "message"),
+    [
+        ("unstarted", "reads", 1, "no memory to start"),  # more requests than a pipe holds, and nobody to fetch them
+        ("crashing", "reads", 1, "ended with exit code 9"),
+        ("quitting", "reads", 1, "ended before everything was answered"),
+        ("talkative", "stops", 0, ""),
+        ("talkative", "kills", 1, "ended with exit code -9"),
+        ("hanging", "reads", 0, ""),
+    ],
+)
+def test_a_run_ends_whatever_becomes_of_its_replica(stand_in, tmp_path, model, consumer, returncode, message):
+    run = start(tmp_path, model, "600", "1000", consumer, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        _, errors = run.communicate(timeout=60)
+        output, errors = run.communicate(timeout=60)
     finally:
         run.kill()
-    expected = {"unstarted": "no memory to start", "crashing": "ended with exit code 9", "talkative": ""}[model]
-    assert expected in errors
-    assert run.returncode == (0 if model == "talkative" else 1)
+    if model == "talkative":
+        assert not psutil.pid_exists(int(output.split()[0])), "vLLM's own processes end as well"
+    assert message in errors
+    assert run.returncode == returncode
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
     run = start(
         tmp_path,
-        *("endless", "1", "1"),
+        *("endless", "1", "1", "reads"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         # Shells start background jobs with SIGINT ignored, which children inherit.

@@ -6,6 +6,7 @@ import platform
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -184,8 +185,9 @@ def _generate(
     total = config.n * len(problems)
     missing = sum(request.num_samples for request in requests)
     sitting, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
-    with tqdm(total=total, initial=total - missing, unit="sample", desc=Path(config.output_dir).name) as progress:
-        for generations in engine.generate(requests):
+    bar = tqdm(total=total, initial=total - missing, unit="sample", desc=Path(config.output_dir).name)
+    with bar as progress, closing(engine.generate(requests)) as groups:  # an error ends the replicas at once
+        for generations in groups:
             writer.write(_grade(generations, problems))
             sitting["samples"] += len(generations)
             sitting["tokens"] += sum(generation.tokens for generation in generations)

@@ -6,24 +6,30 @@ batches (`LLM.generate` returns when the longest answer of a batch is finished),
 16K-token straggler and every finished problem reaches the disk at once.
 """
 
+import contextlib
 import multiprocessing
 import os
 import queue
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
+from multiprocessing import connection
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from .generation import Generation, Request, SamplingSettings
 
 if TYPE_CHECKING:  # the processes that run vLLM import this module
+    from multiprocessing.process import BaseProcess
+
     from transformers import PreTrainedTokenizerBase
 
 # Sequences handed to an engine at a time: more than it schedules together, so that it never waits for the next.
 _SEQUENCES_IN_FLIGHT = 2048
 
-_PATIENCE = 5.0  # seconds between looks at whether the replicas are alive
 _GRACE = 30.0  # seconds for a replica to shut its engine down
 
 
@@ -90,34 +96,37 @@ class VLLMEngine:
             RuntimeError: If a replica fails; the message holds its traceback.
         """
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
-        tasks, results = context.Queue(), context.Queue()
+        tasks = context.Queue()
         tasks.cancel_join_thread()  # leaving must not wait for requests to be fetched by a replica that has failed
         order = sorted(range(len(requests)), key=lambda index: len(requests[index].prompt_ids), reverse=True)
         for index in order:
             tasks.put((index, requests[index]))
         for _ in self.devices:
             tasks.put(None)
-        workers = [
-            context.Process(
-                target=_serve,
-                args=(tasks, results, devices, self.llm_arguments, self.sampling_arguments, self.adapter),
-            )
-            for devices in self.devices
-        ]
-        for worker in workers:
-            worker.start()
+        replicas: dict[Connection, BaseProcess] = {}
+        workers: list[BaseProcess] = []
         try:
+            for devices in self.devices:
+                reader, writer = context.Pipe(duplex=False)
+                arguments = (devices, self.llm_arguments, self.sampling_arguments, self.adapter)
+                worker = context.Process(target=_serve, args=(tasks, writer, *arguments))
+                worker.start()
+                writer.close()  # so that the end of the replica, which has the other, is the end of its answers
+                workers.append(worker)
+                replicas[reader] = worker
             for _ in requests:
-                index, answers = _receive(results, workers)
+                index, answers = _receive(replicas)
                 yield [self._generation(requests[index], offset, *answer) for offset, answer in enumerate(answers)]
-            for worker in workers:
-                worker.join()
-        finally:
+        except BaseException:  # a consumer that stops early as well
             for worker in workers:
                 worker.terminate()
+            raise
+        finally:
             for worker in workers:
                 worker.join(_GRACE)
                 worker.kill()
+                with contextlib.suppress(ProcessLookupError):  # vLLM's own processes, where it did not end them
+                    os.killpg(worker.pid, signal.SIGKILL)
 
     def _generation(self, request: Request, offset: int, token_ids: list[int], finish_reason: str) -> Generation:
         text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
@@ -142,49 +151,62 @@ def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[
     ]
 
 
-def _receive(results: multiprocessing.Queue, workers: Sequence[multiprocessing.Process]) -> tuple[int, list]:
-    while True:
+def _receive(replicas: dict[Connection, "BaseProcess"]) -> tuple[int, list]:
+    """The next answers, and the number of their request. Replicas that have ended are taken out of `replicas`."""
+    again = "The samples written so far are kept: run the same command again to go on."
+    while replicas:
+        reader = connection.wait(list(replicas))[0]
         try:
-            index, answers = results.get(timeout=_PATIENCE)
-        except queue.Empty:
-            failed = [worker for worker in workers if worker.exitcode not in (None, 0)]
-            if failed:
+            index, answers = reader.recv()
+        except (EOFError, OSError):  # between two messages, or within one
+            worker = replicas.pop(reader)
+            worker.join(_GRACE)
+            if worker.exitcode != 0:
                 raise RuntimeError(
-                    f"a vLLM replica ended with exit code {failed[0].exitcode}; its own output says why. The samples "
-                    "written so far are kept: run the same command again to go on."
+                    f"a vLLM replica ended with exit code {worker.exitcode}; its own output says why. {again}"
                 ) from None
             continue
         if index is None:
             raise RuntimeError(f"a vLLM replica failed:\n{answers}")
         return index, answers
+    raise RuntimeError(f"the vLLM replicas ended before everything was answered. {again}")
 
 
-def _serve(
-    tasks: multiprocessing.Queue,
-    results: multiprocessing.Queue,
-    devices: str | None,
-    llm_arguments: dict[str, Any],
-    sampling_arguments: dict[str, Any],
-    adapter: str | None,
-) -> None:
+def _serve(tasks: multiprocessing.Queue, writer: Connection, devices: str | None, *arguments: Any) -> None:
     """Runs one replica until the queue of tasks is used up or the parent process is gone."""
-
-    def leave(*_: Any) -> None:
-        results.cancel_join_thread()  # nobody reads them any more
-        sys.exit(1)  # as an exception, so that the engine is shut down
-
-    signal.signal(signal.SIGTERM, leave)
+    os.setpgrp()  # with vLLM's own processes, so that they can be ended together
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that the engine is shut down
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
+    answers: queue.SimpleQueue = queue.SimpleQueue()
+    sender = threading.Thread(target=_send, args=(answers, writer), daemon=True)
+    sender.start()
     try:
-        _answer(tasks, results, llm_arguments, sampling_arguments, adapter)
+        _answer(tasks, answers, *arguments)
     except Exception:
-        results.put((None, traceback.format_exc()))
+        answers.put((None, traceback.format_exc()))
+    answers.put(None)
+    sender.join()
+
+
+def _end_with_parent() -> None:
+    connection.wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _send(answers: queue.SimpleQueue, writer: Connection) -> None:
+    """Hands answers over in a thread of its own: while the parent grades, the engine goes on."""
+    with contextlib.suppress(BrokenPipeError):  # the parent is gone
+        for message in iter(answers.get, None):
+            writer.send(message)
 
 
 def _answer(
     tasks: multiprocessing.Queue,
-    results: multiprocessing.Queue,
+    answers: queue.SimpleQueue,
     llm_arguments: dict[str, Any],
     sampling_arguments: dict[str, Any],
     adapter: str | None,
@@ -195,11 +217,10 @@ def _answer(
 
     engine = LLM(**llm_arguments).llm_engine
     lora = None if adapter is None else LoRARequest("adapter", 1, adapter)
-    parent = multiprocessing.parent_process()
     in_flight: dict[str, Request] = {}
     more = True
     try:
-        while (more or in_flight) and parent.is_alive():
+        while more or in_flight:
             while more and sum(request.num_samples for request in in_flight.values()) < _SEQUENCES_IN_FLIGHT:
                 task = tasks.get()
                 if task is None:
@@ -219,8 +240,8 @@ def _answer(
             for output in engine.step() if in_flight else ():
                 if output.finished:
                     del in_flight[output.request_id]
-                    answers = [(list(answer.token_ids), answer.finish_reason) for answer in output.outputs]
-                    results.put((int(output.request_id), answers))
+                    found = [(list(answer.token_ids), answer.finish_reason) for answer in output.outputs]
+                    answers.put((int(output.request_id), found))
     finally:
         # vLLM's own process is not a daemon: without this, leaving would wait for it for ever, or orphan it with its
         # GPU memory.
