@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import re
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+# Of a checkpoint, what a saved model does not have.
+_STATE_OF_TRAINING = (
+    *("optimizer*", "scheduler*", "scaler*", "rng_state*", "pytorch_model_fsdp*", TRAINER_STATE_NAME),
+    *("global_step*", "latest", "zero_to_fp32.py"),  # DeepSpeed's
+)
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +72,43 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
     if args.max_steps > 0:
         return state.global_step >= args.max_steps
     return state.global_step >= state.max_steps and state.num_train_epochs == math.ceil(args.num_train_epochs)
+
+
+def save_finished(checkpoint: str, output_dir: str) -> bool:
+    """
+    Puts the model of a finished run where it belongs, if the run was ended before it had saved that: a full disk, a
+    time limit. `trainer_state.json` is written last, so with that of the last step there, nothing is lacking.
+
+    Args:
+        checkpoint (`str`):
+            Folder of the last checkpoint.
+        output_dir (`str`):
+            Output folder of the run.
+
+    Returns:
+        `bool`: Whether something was lacking.
+
+    Raises:
+        FileNotFoundError: If the checkpoint has shards of an optimizer's weights alone, as FSDP may write them.
+    """
+    source, out = Path(checkpoint), Path(output_dir)
+    state = (source / TRAINER_STATE_NAME).read_text(encoding="utf-8")
+    try:
+        if (
+            json.loads((out / TRAINER_STATE_NAME).read_text(encoding="utf-8"))["global_step"]
+            == (json.loads(state)["global_step"])
+        ):
+            return False
+    except (FileNotFoundError, json.JSONDecodeError):  # not written, or cut short
+        pass
+    if not any(source.glob("*.safetensors")):
+        raise FileNotFoundError(
+            f"{checkpoint} is the last of a finished run that was ended before it had saved its model, and holds no "
+            "safetensors to copy: convert its shards, as for FSDP `accelerate merge-weights` does."
+        )
+    shutil.copytree(source, out, ignore=shutil.ignore_patterns(*_STATE_OF_TRAINING), dirs_exist_ok=True)
+    shutil.copy(source / TRAINER_STATE_NAME, out)
+    return True
 
 
 def find_damage(checkpoint: Path) -> str | None:

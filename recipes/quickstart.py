@@ -9,6 +9,7 @@ python recipes/quickstart.py
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 ROOT = Path(__file__).parent.parent
 OUT = Path("runs/quickstart")
 METHODS = {"grpo": "GRPO", "coda": "CODA"}
+GRACE = 20  # seconds that a training has to end in
 EASY_RUNGS = (1, 2, 3)
 # glibc would hand freed tensors back to the system; on models this small, asking for them again takes longer than
 # computing with them.
@@ -55,6 +57,8 @@ def read_steps(log: str) -> tuple[int, int] | None:
 
 def train() -> None:
     """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, or the trainings would go on
+        signal.signal(ending, signal.default_int_handler)
     processes = {method: start_training(method) for method in METHODS}
     step = TextColumn("step"), MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), *step, TimeElapsedColumn(), TimeRemainingColumn())
@@ -71,8 +75,13 @@ def train() -> None:
                 total = progress.tasks[task].total
                 progress.update(task, completed=total)
     except KeyboardInterrupt:
+        for process in processes.values():  # a terminal's Ctrl-C has reached them, a signal to this process has not
+            process.send_signal(signal.SIGINT)
         for process in processes.values():
-            process.wait()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
         sys.exit("Stopped. The same command goes on from the last checkpoints.")
     for method, process in processes.items():
         if process.returncode != 0:

@@ -36,7 +36,7 @@ from coda_trl.data import (
 )
 from coda_trl.dry_run import DryRunArguments, Finding, dry_run, error
 from coda_trl.ladder import ladder_reward
-from coda_trl.resuming import find_last_whole_checkpoint, is_finished
+from coda_trl.resuming import find_last_whole_checkpoint, is_finished, save_finished
 from coda_trl.rewards import REWARD_FUNCTIONS
 
 logger = logging.getLogger("coda_trl.train")
@@ -177,6 +177,8 @@ def main(argv: Sequence[str]) -> int:
                 "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
                 "for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
+            if state.is_main_process and save_finished(checkpoint, args.output_dir):
+                logger.warning("It was ended before it had saved its model, which is now in %s.", args.output_dir)
             state.wait_for_everyone()
             state.destroy_process_group()
             return 0

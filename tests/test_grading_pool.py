@@ -171,6 +171,28 @@ def test_a_forked_child_gets_workers_of_its_own(pool):
     assert all(grade.verdict for grade in pool.grade(completions, golds))
 
 
+@pytest.mark.parametrize("what", ["grade", "close"])
+def test_a_child_that_was_forked_while_another_thread_graded_does_not_wait_for_it(what):
+    completions, golds = needs_algebra(1)
+    with GradingPool(workers=1) as pool, pool._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            right = pool.grade(completions, golds)[0].verdict if what == "grade" else True
+            pool.close()
+            os._exit(0 if right else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_server_that_hangs_is_replaced_although_it_fetches_no_more_than_a_pipe_holds(monkeypatch):
+    monkeypatch.setattr("coda_trl.grading.pool._SILENCE_SECONDS", 1.0)
+    with GradingPool(workers=2, timeout=1.0) as pool:
+        pool.grade(*needs_algebra(1))
+        os.kill(pool._server.process.pid, signal.SIGSTOP)
+        cases = [Case("27", f"{number} + x" + " + 0" * 200) for number in range(400)]
+        assert len(list(pool._run(cases))) == 400
+
+
 def test_close_leaves_nothing_and_the_pool_starts_again():
     completions, golds = needs_algebra(1)
     pool = GradingPool(workers=1)

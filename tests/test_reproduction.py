@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from trl import TrlParser
 
@@ -103,6 +104,26 @@ def test_time_is_up_ends_a_process_and_leaves_its_work(runner, tmp_path):
     with pytest.raises(reproduce.Stopped):
         runner._call(["-c", script], log)
     assert "saved" in log.read_text(), "it was interrupted, not killed"
+
+
+def test_what_does_not_end_is_killed_with_its_own_processes(runner, tmp_path, monkeypatch):
+    """A vLLM engine is such a process, and would keep its memory."""
+    monkeypatch.setattr(reproduce, "GRACE", 0.5)
+    log = tmp_path / "log.txt"
+    script = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    script += "print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+
+    def stop_when_up() -> None:
+        while not log.exists() or not log.read_text().strip():
+            time.sleep(0.05)
+        runner.stop.set()
+
+    threading.Thread(target=stop_when_up).start()
+    with pytest.raises(reproduce.Stopped):
+        runner._call(["-c", script], log)
+    child = int(log.read_text())
+    time.sleep(0.2)
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_failed_run_shows_its_log(runner, tmp_path):

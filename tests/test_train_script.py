@@ -50,6 +50,12 @@ def test_a_finished_run_stays_as_it_is_until_more_is_asked_for(recipe, trainers,
     steps, before = trainers[0].state.global_step, weights.read_bytes()
     assert TRAIN.main(command) == 0
     assert len(trainers) == 1 and weights.read_bytes() == before, "found out before any weights are loaded"
+    saved = {path.name for path in (tmp_path / "out").iterdir()}
+    for path in (weights, tmp_path / "out" / "tokenizer.json"):  # a disk that was full when the model was saved
+        path.unlink()
+    (tmp_path / "out" / "trainer_state.json").write_text('{"glob')
+    assert TRAIN.main(command) == 0
+    assert weights.read_bytes() == before and {path.name for path in (tmp_path / "out").iterdir()} == saved
     assert TRAIN.main([*command[:-1], "5"]) == 0
     assert trainers[1].state.global_step > steps and weights.read_bytes() != before
 

@@ -108,8 +108,8 @@ class Runner:
             self._call(self.training_command(run, seed, work / "model"), work / "log.txt")
         finally:
             earlier = float(seconds.read_text()) if seconds.exists() else 0.0
-            seconds.write_text(f"{earlier + time.monotonic() - start:.1f}")
-        (work / "train.json").write_text(json.dumps({"seconds": float(seconds.read_text())}))
+            _write(seconds, f"{earlier + time.monotonic() - start:.1f}")
+        _write(work / "train.json", json.dumps({"seconds": float(seconds.read_text())}))
 
     def _call(self, command: list, log: Path, **environment: str) -> None:
         if self.stop.is_set():
@@ -130,11 +130,18 @@ class Runner:
                 try:
                     process.wait(GRACE)
                 except subprocess.TimeoutExpired:
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)  # with its own processes
                     process.wait()
                 raise Stopped
         if process.returncode:
             raise RuntimeError(f"{' '.join(map(str, command))}\n{log.read_text()[-3000:]}")
+
+
+def _write(path: Path, text: str) -> None:
+    """In one step: a file that a full disk cut short would fail every further start."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
@@ -186,7 +193,7 @@ def work_off(runner: Runner, todo: list[tuple[str, int]], console: Console) -> b
     args = runner.args
     done, failed = 0, 0
     # Before the first process is started: it would inherit that interrupts are ignored, as in a shell's background.
-    for sent in (signal.SIGINT, signal.SIGTERM):
+    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sent, lambda *_: runner.stop.set())
     console.print(f"{len(todo)} runs to do, {args.jobs} at a time.")
     if args.minutes is not None:

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -93,6 +94,7 @@ class GradingPool:
         self.memory_mb = memory_mb
         self._lock = threading.Lock()
         self._server: _Server | None = None
+        _pools.add(self)
         self._readable: dict[str, bool] = {}
 
     def __enter__(self) -> "GradingPool":
@@ -167,8 +169,6 @@ class GradingPool:
         """Sends cases to the server and yields each with its result, as they come."""
         if not cases:
             return
-        if self._server is not None and self._server.owner != os.getpid():  # forked since: it serves the parent
-            self._lock, self._server = threading.Lock(), None
         with self._lock:
             todo = dict(enumerate(cases))
             for _ in range(_ATTEMPTS):
@@ -224,26 +224,32 @@ class _Server:
 
     def grade(self, todo: dict[int, Case], readable: dict[str, bool], timeout: float) -> Iterator[Result]:
         """Yields one result for each case of `todo`, in the order in which they are done."""
-        self.jobs.send([Job(number, case, readable.get(case.gold, False), timeout) for number, case in todo.items()])
+        jobs = [Job(number, case, readable.get(case.gold, False), timeout) for number, case in todo.items()]
+        # In a thread, because a server that hangs fetches no more than a pipe holds.
+        threading.Thread(target=_send, args=(self.jobs, jobs), daemon=True).start()
         for _ in range(len(todo)):
             if not self.results.poll(timeout + _SILENCE_SECONDS):
                 raise EOFError
             yield self.results.recv()
 
 
+def _send(jobs: Connection, message: list[Job]) -> None:
+    with suppress(OSError, TypeError):  # the server is lost, or the connection closed meanwhile: no results will come
+        jobs.send(message)
+
+
 def _end(process: subprocess.Popen, jobs: Connection, results: Connection, owner: int) -> None:
     """Ends the server with its workers, unless this is a fork of the process that it serves."""
+    if owner == os.getpid():
+        with suppress(ProcessLookupError):  # it ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     jobs.close()
     results.close()
-    if owner != os.getpid():
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it ended by itself
-        pass
-    process.wait()
 
 
+# Those of this process: a fork gets them with workers that serve the parent, and locks that may be held for ever.
+_pools: "weakref.WeakSet[GradingPool]" = weakref.WeakSet()
 _default: GradingPool | None = None
 _default_lock = threading.Lock()
 
@@ -257,4 +263,11 @@ def default_pool() -> GradingPool:
         return _default
 
 
-os.register_at_fork(after_in_child=lambda: globals().update(_default=None, _default_lock=threading.Lock()))
+def _after_fork() -> None:
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()
+    for pool in _pools:
+        pool._lock, pool._server = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -5,10 +5,13 @@ python -m coda_trl.ladder.pretrain --out DIR [--steps N] [--seed S]
 
 import argparse
 import math
+import os
 import random
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 
 import torch
 from tqdm.auto import tqdm
@@ -73,6 +76,16 @@ def _demonstrations(count: int, seed: str) -> tuple[torch.Tensor, torch.Tensor]:
     return input_ids, weights
 
 
+def _end_with_parent() -> None:
+    """Ends this worker when the process that it works for is killed, which its queues would not tell it."""
+
+    def watch() -> None:
+        wait([parent_process().sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """
     Writes demonstrations on all cores. The result depends on `count` and `seed` alone.
@@ -83,7 +96,7 @@ def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.
     chunk = 20_000
     counts = [min(chunk, count - start) for start in range(0, count, chunk)]
     seeds = [f"demonstrations-{seed}-{i}" for i in range(len(counts))]
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         # Copied on arrival: tensors from another process are shared memory with an open file each.
         parts = [
             (input_ids.clone(), weights.clone())
