@@ -57,7 +57,8 @@ def read_steps(log: str) -> tuple[int, int] | None:
 
 def train() -> None:
     """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
-    for ending in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, or the trainings would go on
+    # Or the trainings would go on; and in a shell's background they would inherit that Ctrl-C is ignored.
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     processes = {method: start_training(method) for method in METHODS}
     step = TextColumn("step"), MofNCompleteColumn()
