@@ -85,7 +85,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         _write_summary(output_dir, summary)
         if requests:
             _generate(config, files, tokenizer, requests, problems, writer, summary)
-    return _finish(output_dir, summary)
+        return _finish(output_dir, summary)  # while the lock keeps others out
 
 
 def build_requests(
