@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[1]
 # Answers with what it was asked, so that a test can see it: seed of each sample, prompt, and the replica's GPUs.
 STAND_IN = """
 import os
-import subprocess
 import time
 from types import SimpleNamespace as N
 
@@ -74,8 +73,11 @@ class LLM:
             raise RuntimeError("no memory to start")
         if arguments["model"] == "crashing":
             os._exit(9)
-        if arguments["model"] == "talkative":  # as vLLM does
-            print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+        if arguments["model"] == "talkative":
+            pid = os.fork()  # as vLLM's own processes, which hold all that the replica has open
+            if pid == 0:
+                time.sleep(600)
+            print(pid, flush=True)
         self.llm_engine = Engine(arguments)
 """
 

@@ -103,8 +103,8 @@ class VLLMEngine:
             tasks.put((index, requests[index]))
         for _ in self.devices:
             tasks.put(None)
-        replicas: dict[Connection, BaseProcess] = {}
-        workers: list[BaseProcess] = []
+        replicas: dict[Connection, _Replica] = {}
+        started: list[_Replica] = []
         try:
             for devices in self.devices:
                 reader, writer = context.Pipe(duplex=False)
@@ -112,25 +112,46 @@ class VLLMEngine:
                 worker = context.Process(target=_serve, args=(tasks, writer, *arguments))
                 worker.start()
                 writer.close()  # so that the end of the replica, which has the other, is the end of its answers
-                workers.append(worker)
-                replicas[reader] = worker
+                replicas[reader] = _Replica(worker)
+                started.append(replicas[reader])
             for _ in requests:
                 index, answers = _receive(replicas)
                 yield [self._generation(requests[index], offset, *answer) for offset, answer in enumerate(answers)]
         except BaseException:  # a consumer that stops early as well
-            for worker in workers:
-                worker.terminate()
+            for replica in started:
+                replica.process.terminate()
             raise
         finally:
-            for worker in workers:
-                worker.join(_GRACE)
-                worker.kill()
-                with contextlib.suppress(ProcessLookupError):  # vLLM's own processes, where it did not end them
-                    os.killpg(worker.pid, signal.SIGKILL)
+            for replica in started:
+                replica.end()
 
     def _generation(self, request: Request, offset: int, token_ids: list[int], finish_reason: str) -> Generation:
         text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
         return Generation(request, request.first_sample + offset, text, len(token_ids), finish_reason)
+
+
+class _Replica:
+    """
+    The process of a replica. What is left of its process group when it ends is killed with it: vLLM's own processes,
+    which would keep the GPU's memory, and the replica's end of the pipe open, so that the parent would wait for it.
+    """
+
+    def __init__(self, process: "BaseProcess"):
+        self.process = process
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    def _watch(self) -> None:
+        self.process.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def end(self) -> int:
+        """Waits for the process, not for ever, and returns its exit code."""
+        self._watcher.join(_GRACE)
+        self.process.kill()
+        self._watcher.join()
+        return self.process.exitcode
 
 
 def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[str | None]:
@@ -151,7 +172,7 @@ def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[
     ]
 
 
-def _receive(replicas: dict[Connection, "BaseProcess"]) -> tuple[int, list]:
+def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
     """The next answers, and the number of their request. Replicas that have ended are taken out of `replicas`."""
     again = "The samples written so far are kept: run the same command again to go on."
     while replicas:
@@ -159,11 +180,10 @@ def _receive(replicas: dict[Connection, "BaseProcess"]) -> tuple[int, list]:
         try:
             index, answers = reader.recv()
         except (EOFError, OSError):  # between two messages, or within one
-            worker = replicas.pop(reader)
-            worker.join(_GRACE)
-            if worker.exitcode != 0:
+            exit_code = replicas.pop(reader).end()
+            if exit_code != 0:
                 raise RuntimeError(
-                    f"a vLLM replica ended with exit code {worker.exitcode}; its own output says why. {again}"
+                    f"a vLLM replica ended with exit code {exit_code}; its own output says why. {again}"
                 ) from None
             continue
         if index is None:
