@@ -64,7 +64,7 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
 
     Args:
         checkpoint (`str`):
-            Folder of its last checkpoint.
+            Folder of its last checkpoint, or its output folder.
         args ([`~transformers.TrainingArguments`]):
             What is asked for now, which may be more steps or epochs than before.
     """
@@ -74,7 +74,7 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
     return state.global_step >= state.max_steps and state.num_train_epochs == math.ceil(args.num_train_epochs)
 
 
-def save_finished(checkpoint: str, output_dir: str) -> bool:
+def save_finished(checkpoint: str, args: TrainingArguments) -> bool:
     """
     Puts the model of a finished run where it belongs, if the run was ended before it had saved that: a full disk, a
     time limit. `trainer_state.json` is written last, so with that of the last step there, nothing is lacking.
@@ -82,8 +82,8 @@ def save_finished(checkpoint: str, output_dir: str) -> bool:
     Args:
         checkpoint (`str`):
             Folder of the last checkpoint.
-        output_dir (`str`):
-            Output folder of the run.
+        args ([`~transformers.TrainingArguments`]):
+            Of the run: what is asked for now, and the folder.
 
     Returns:
         `bool`: Whether something was lacking.
@@ -91,23 +91,19 @@ def save_finished(checkpoint: str, output_dir: str) -> bool:
     Raises:
         FileNotFoundError: If the checkpoint has shards of an optimizer's weights alone, as FSDP may write them.
     """
-    source, out = Path(checkpoint), Path(output_dir)
-    state = (source / TRAINER_STATE_NAME).read_text(encoding="utf-8")
     try:
-        if (
-            json.loads((out / TRAINER_STATE_NAME).read_text(encoding="utf-8"))["global_step"]
-            == (json.loads(state)["global_step"])
-        ):
+        if is_finished(args.output_dir, args):
             return False
     except (FileNotFoundError, json.JSONDecodeError):  # not written, or cut short
         pass
-    if not any(source.glob("*.safetensors")):
+    if not any(Path(checkpoint).glob("*.safetensors")):
         raise FileNotFoundError(
-            f"{checkpoint} is the last of a finished run that was ended before it had saved its model, and holds no "
-            "safetensors to copy: convert its shards, as for FSDP `accelerate merge-weights` does."
+            f"This run was ended before it had saved its model, and its last checkpoint {checkpoint} has no "
+            "safetensors to copy. Convert its shards in there, as `accelerate merge-weights` does for FSDP."
         )
-    shutil.copytree(source, out, ignore=shutil.ignore_patterns(*_STATE_OF_TRAINING), dirs_exist_ok=True)
-    shutil.copy(source / TRAINER_STATE_NAME, out)
+    ignored = shutil.ignore_patterns(*_STATE_OF_TRAINING)
+    shutil.copytree(checkpoint, args.output_dir, ignore=ignored, dirs_exist_ok=True)
+    shutil.copy(Path(checkpoint, TRAINER_STATE_NAME), args.output_dir)
     return True
 
 

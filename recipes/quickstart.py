@@ -58,12 +58,17 @@ def read_steps(log: str) -> tuple[int, int] | None:
 def train() -> None:
     """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
     # Or the trainings would go on; and in a shell's background they would inherit that Ctrl-C is ignored.
-    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    endings = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup`
+        endings.append(signal.SIGHUP)
+    for ending in endings:
         signal.signal(ending, signal.default_int_handler)
-    processes = {method: start_training(method) for method in METHODS}
+    processes: dict[str, subprocess.Popen] = {}
     step = TextColumn("step"), MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), *step, TimeElapsedColumn(), TimeRemainingColumn())
     try:
+        for method in METHODS:
+            processes[method] = start_training(method)
         with Progress(*columns) as progress:
             tasks = {method: progress.add_task(f"Training {METHODS[method]}", total=None) for method in METHODS}
             while any(process.poll() is None for process in processes.values()):
@@ -76,6 +81,8 @@ def train() -> None:
                 total = progress.tasks[task].total
                 progress.update(task, completed=total)
     except KeyboardInterrupt:
+        for ending in endings:
+            signal.signal(ending, signal.SIG_IGN)
         for process in processes.values():  # a terminal's Ctrl-C has reached them, a signal to this process has not
             process.send_signal(signal.SIGINT)
         for process in processes.values():

@@ -177,9 +177,10 @@ def main(argv: Sequence[str]) -> int:
                 "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
                 "for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
-            if state.is_main_process and save_finished(checkpoint, args.output_dir):
-                logger.warning("It was ended before it had saved its model, which is now in %s.", args.output_dir)
             state.wait_for_everyone()
+            if state.is_main_process and save_finished(checkpoint, args):
+                lacking = " It has not been pushed to the hub." if args.push_to_hub else ""
+                logger.warning("Its model had not been saved, and is now in %s.%s", args.output_dir, lacking)
             state.destroy_process_group()
             return 0
         if checkpoint is not None:

@@ -87,6 +87,12 @@ def test_cases(kind, grades):
         (r"\text{Vitamin}", r"\text{Vitamin A}"),
         (r"10\text{ m}", r"10\text{ s}"),  # units of one letter
         ("10", r"10\mathrm{i}"),
+        ("2", r"2\mathbf{W}"),
+        ("x^2", r"x^2\mathrm{h}"),
+        (r"\frac{v}{2}", r"\frac{v}{2}\mathrm{h}"),
+        (r"5\text{ m/s}", r"5\text{ m/h}"),
+        (r"5\text{ m/s}", r"5\text{ m}"),
+        (r"5\text{ m/s}", r"5\text{ km/h}"),
         ("10", "10m"),
         ("10", r"10\text{ x}"),
         ("120", r"{10 \choose 4}"),
@@ -118,6 +124,10 @@ def test_what_looks_alike_is_not_the_same(pool, gold, answer):
         ("5", r"5\text{ m/s}"),
         ("120", r"{10 \choose 3}"),
         (r"10 \choose 3", "120"),
+        (r"2^{5 \choose 2}", "1024"),
+        (r"\sqrt{9 \choose 1}", "3"),
+        (r"5\text{ mph}", r"5\text{ miles/hour}"),
+        (r"3\text{ m}, 4\text{ m}", "3, 4"),
     ],
 )
 def test_what_looks_different_may_be_the_same(pool, gold, answer):

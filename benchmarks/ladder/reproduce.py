@@ -194,7 +194,8 @@ def work_off(runner: Runner, todo: list[tuple[str, int]], console: Console) -> b
     done, failed = 0, 0
     # Before the first process is started: it would inherit that interrupts are ignored, as in a shell's background.
     for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sent, lambda *_: runner.stop.set())
+        if sent != signal.SIGHUP or signal.getsignal(sent) is not signal.SIG_IGN:  # `nohup`
+            signal.signal(sent, lambda *_: runner.stop.set())
     console.print(f"{len(todo)} runs to do, {args.jobs} at a time.")
     if args.minutes is not None:
         timer = threading.Timer(60 * args.minutes, runner.stop.set)

@@ -142,12 +142,14 @@ class _Replica:
         self._watcher.start()
 
     def _watch(self) -> None:
-        self.process.join()
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)  # its number stays taken until it is joined
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.join()
 
     def end(self) -> int:
-        """Waits for the process, not for ever, and returns its exit code."""
+        """Waits for the process, kills it if that takes too long, and returns its exit code."""
         self._watcher.join(_GRACE)
         self.process.kill()
         self._watcher.join()
@@ -195,7 +197,7 @@ def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
 def _serve(tasks: multiprocessing.Queue, writer: Connection, devices: str | None, *arguments: Any) -> None:
     """Runs one replica until the queue of tasks is used up or the parent process is gone."""
     os.setpgrp()  # with vLLM's own processes, so that they can be ended together
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that the engine is shut down
+    signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
@@ -210,18 +212,29 @@ def _serve(tasks: multiprocessing.Queue, writer: Connection, devices: str | None
     sender.join()
 
 
-def _end_with_parent() -> None:
-    connection.wait([multiprocessing.parent_process().sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
+def _leave(*_: Any) -> None:
+    threading.Thread(target=_kill_in_time, daemon=True).start()
+    sys.exit(1)  # as an exception, so that the engine is shut down
+
+
+def _kill_in_time() -> None:
     time.sleep(_GRACE)
     os.killpg(0, signal.SIGKILL)
 
 
+def _end_with_parent() -> None:
+    connection.wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+    _kill_in_time()
+
+
 def _send(answers: queue.SimpleQueue, writer: Connection) -> None:
     """Hands answers over in a thread of its own: while the parent grades, the engine goes on."""
-    with contextlib.suppress(BrokenPipeError):  # the parent is gone
+    try:
         for message in iter(answers.get, None):
             writer.send(message)
+    except BrokenPipeError:  # nobody reads them any more
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _answer(

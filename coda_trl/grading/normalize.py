@@ -32,9 +32,12 @@ _FUNCTIONS = {
     "ln",
     "exp",
 }
-# In upright type behind a value a unit; otherwise a letter is a variable, or a constant as in `3\mathrm{i}`.
+# In upright type behind a number a unit; otherwise a letter is a variable, or a constant as in `3\mathrm{i}`.
+_UPRIGHT = {"mathrm", "text", "textrm", "textup", "textnormal", "mbox", "hbox"}
 _LETTER_UNIT = re.compile(r"[mghslLNJWV](?:/[mshL])?")
-_VALUE_BEFORE = re.compile(r"(?:[\d})]|\\pi)\s*(?:\\cdot\s*)?$")
+_NUMBER_BEFORE = re.compile(
+    r"(?:^|[=,:])(?:[^A-Za-z\\=,:]|\\(?:frac|sqrt|pi|times|cdot)(?![A-Za-z]))*(?:[\d})]|\\pi)\s*(?:\\cdot\s*)?$"
+)
 _OPERATORS = _FUNCTIONS | {"sec", "gcd", "lcm", "max", "min", "det"}  # in `\\mathrm{}` these may be units
 
 _REMOVED = re.compile(
@@ -71,7 +74,7 @@ _NUMBER_WORDS = {
     )
 }
 _WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
-_CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^([^{}]+)\\choose(?![A-Za-z])([^{}]+)$")
+_CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^\s*(\w+)\s*\\choose(?![A-Za-z])\s*(\w+)\s*$")
 _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
 _THOUSANDS = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _CJK = re.compile(r"[\u3400-\u9fff]+")
@@ -122,7 +125,7 @@ def normalize(text: str) -> str:
         .replace("\\&", "&")
     )
     text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
-    text = _CHOOSE.sub(lambda choose: "\\binom{{{}}}{{{}}}".format(*filter(None, choose.groups())), text)
+    text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     text = _CJK.sub(_mark_cjk, _brace_arguments(_mark_words(text)))
     text = _CONNECTIVE.sub(", ", text)
     text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
@@ -153,8 +156,8 @@ def _unwrap(match: re.Match) -> str:
         return rf"\{content} "
     if re.search(r"[^\W\d_]\.?[^\W\d_]", re.sub(r"\\[A-Za-z]+", "", content)):
         return f"{WORD_START}{content}{WORD_END}"
-    before = match.string[max(0, match.start() - 16) : match.start()]
-    if _LETTER_UNIT.fullmatch(content) and _VALUE_BEFORE.search(before):
+    is_letter = command in _UPRIGHT and _LETTER_UNIT.fullmatch(content)
+    if is_letter and _NUMBER_BEFORE.search(match.string[: match.start()]):
         return f"{WORD_START}{content}{WORD_END}"
     return argument if len(content) > 1 else content
 

@@ -210,7 +210,8 @@ class _Server:
         self.results = Connection(os.dup(self.process.stdout.fileno()), writable=False)
         self.process.stdin.close()
         self.process.stdout.close()
-        self.end = weakref.finalize(self, _end, self.process, self.jobs, self.results, self.owner)
+        self.senders: list[threading.Thread] = []
+        self.end = weakref.finalize(self, _end, self.process, self.jobs, self.results, self.senders, self.owner)
         try:
             ready = self.results.poll(_START_SECONDS) and self.results.recv()
         except (EOFError, OSError):
@@ -226,7 +227,8 @@ class _Server:
         """Yields one result for each case of `todo`, in the order in which they are done."""
         jobs = [Job(number, case, readable.get(case.gold, False), timeout) for number, case in todo.items()]
         # In a thread, because a server that hangs fetches no more than a pipe holds.
-        threading.Thread(target=_send, args=(self.jobs, jobs), daemon=True).start()
+        self.senders[:] = [threading.Thread(target=_send, args=(self.jobs, jobs), daemon=True)]
+        self.senders[0].start()
         for _ in range(len(todo)):
             if not self.results.poll(timeout + _SILENCE_SECONDS):
                 raise EOFError
@@ -234,16 +236,20 @@ class _Server:
 
 
 def _send(jobs: Connection, message: list[Job]) -> None:
-    with suppress(OSError, TypeError):  # the server is lost, or the connection closed meanwhile: no results will come
+    with suppress(OSError):  # the server is lost: no results will come
         jobs.send(message)
 
 
-def _end(process: subprocess.Popen, jobs: Connection, results: Connection, owner: int) -> None:
+def _end(
+    process: subprocess.Popen, jobs: Connection, results: Connection, senders: list[threading.Thread], owner: int
+) -> None:
     """Ends the server with its workers, unless this is a fork of the process that it serves."""
     if owner == os.getpid():
         with suppress(ProcessLookupError):  # it ended by itself
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        for sender in senders:
+            sender.join()
     jobs.close()
     results.close()
 

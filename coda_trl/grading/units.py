@@ -42,8 +42,8 @@ _KNOWN_UNITS = {
     "week": "week wk",
     "month": "month",
     "year": "year yr",
-    "mph": "mph",
-    "kph": "kph kmh",
+    "mi/h": "mph",
+    "km/h": "kph kmh",
     "cent": "cent ¢",
     "dollar": "dollar usd buck $",
     "euro": "euro eur €",
@@ -163,8 +163,11 @@ def _canonical(words: str, whole: str) -> str | None:
     if names and names[0] in ("square", "sq", "cubic", "cu"):
         dimension = "2" if names[0].startswith("s") else "3"
         names = names[1:]
-    if len(names) != 1:
+    units = [_known(name) for name in names]
+    if None in units or len(units) != 1 + words.count("/"):
         return None
-    name = names[0]
-    unit = _CANONICAL.get(name) or _CANONICAL.get(name.removesuffix("s")) or _CANONICAL.get(name.removesuffix("es"))
-    return f"{unit}^{dimension}" if unit and dimension else unit
+    return "/".join(units) + (f"^{dimension}" if dimension else "")
+
+
+def _known(name: str) -> str | None:
+    return _CANONICAL.get(name) or _CANONICAL.get(name.removesuffix("s")) or _CANONICAL.get(name.removesuffix("es"))
