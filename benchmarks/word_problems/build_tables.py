@@ -107,8 +107,8 @@ def about(folders: Sequence[Path]) -> str:
     devices = ", ".join(sorted({content["device"] for content in trained}))
     starts = f" from {len(folders)} warm starts" if len(folders) > 1 else ""
     text = (
-        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps{starts} on {devices}, {seconds:.0f} s "
-        f"each with others beside (median); {len(evaluated)} of them evaluated."
+        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps{starts} on {devices}; {len(evaluated)} of "
+        f"them evaluated, which took {seconds:.0f} s each to train with others beside (median)."
     )
     for folder in folders:
         lacking = [f"{RUNS[run['name']].label} seed {run['seed']}" for run in contents_of(folder / UNEVALUATED)]
