@@ -135,15 +135,6 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
         yield error("correctness_reward", f"{args.correctness_reward!r} is none of the rewards: {', '.join(names)}.")
 
 
-def leave(trainer: CodaGRPOTrainer) -> None:
-    """Ends what the processes have in common."""
-    trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
-    if trainer.args.push_to_hub:
-        trainer.push_to_hub()
-    if not trainer.args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
-        trainer.accelerator.end_training()
-
-
 def main(argv: Sequence[str]) -> int:
     argv = apply_overlays(argv)
     logging.basicConfig(format="%(message)s")
@@ -245,7 +236,11 @@ def main(argv: Sequence[str]) -> int:
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: python recipes/report.py %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
-    leave(trainer)
+    trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
+    if args.push_to_hub:
+        trainer.push_to_hub()
+    if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
+        trainer.accelerator.end_training()
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import signal
 import sys
 import threading
 import time
@@ -88,6 +89,7 @@ def test_a_clone_has_everything_left_to_do():
 
 @pytest.fixture
 def runner(tmp_path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a shell's background would ignore it
     return reproduce.Runner(reproduce.parse(["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]))
 
 

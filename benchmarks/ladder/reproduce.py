@@ -26,7 +26,7 @@ from pathlib import Path
 from matrix import RUNS, SEEDS, Run, jobs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from summaries import summary_path
+from summaries import summary_path, write_whole
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -108,8 +108,8 @@ class Runner:
             self._call(self.training_command(run, seed, work / "model"), work / "log.txt")
         finally:
             earlier = float(seconds.read_text()) if seconds.exists() else 0.0
-            _write(seconds, f"{earlier + time.monotonic() - start:.1f}")
-        _write(work / "train.json", json.dumps({"seconds": float(seconds.read_text())}))
+            write_whole(seconds, f"{earlier + time.monotonic() - start:.1f}")
+        write_whole(work / "train.json", json.dumps({"seconds": float(seconds.read_text())}))
 
     def _call(self, command: list, log: Path, **environment: str) -> None:
         if self.stop.is_set():
@@ -135,13 +135,6 @@ class Runner:
                 raise Stopped
         if process.returncode:
             raise RuntimeError(f"{' '.join(map(str, command))}\n{log.read_text()[-3000:]}")
-
-
-def _write(path: Path, text: str) -> None:
-    """In one step: a file that a full disk cut short would fail every further start."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(path)
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:

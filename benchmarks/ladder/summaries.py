@@ -198,10 +198,15 @@ def read_summary(path: Path) -> Summary:
 
 
 def write_summary(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a summary in one step, so that a run that was ended leaves a whole file or none."""
+    """Writes a summary."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
     text = json.dumps(content, indent=1, ensure_ascii=False)
     text = re.sub(r"\[[^\[\]{}]*\]", lambda match: " ".join(match[0].split()), text)  # lists of numbers on one line
-    partial.write_text(text + "\n")
+    write_whole(path, text + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file in one step, so that a run that was ended, or a disk that is full, leaves a whole file or none."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
     partial.replace(path)

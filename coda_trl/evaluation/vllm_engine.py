@@ -104,7 +104,6 @@ class VLLMEngine:
         for _ in self.devices:
             tasks.put(None)
         replicas: dict[Connection, _Replica] = {}
-        started: list[_Replica] = []
         try:
             for devices in self.devices:
                 reader, writer = context.Pipe(duplex=False)
@@ -113,16 +112,15 @@ class VLLMEngine:
                 worker.start()
                 writer.close()  # so that the end of the replica, which has the other, is the end of its answers
                 replicas[reader] = _Replica(worker)
-                started.append(replicas[reader])
             for _ in requests:
                 index, answers = _receive(replicas)
                 yield [self._generation(requests[index], offset, *answer) for offset, answer in enumerate(answers)]
         except BaseException:  # a consumer that stops early as well
-            for replica in started:
+            for replica in replicas.values():
                 replica.process.terminate()
             raise
         finally:
-            for replica in started:
+            for replica in replicas.values():
                 replica.end()
 
     def _generation(self, request: Request, offset: int, token_ids: list[int], finish_reason: str) -> Generation:
@@ -175,14 +173,15 @@ def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[
 
 
 def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
-    """The next answers, and the number of their request. Replicas that have ended are taken out of `replicas`."""
+    """The next answers, and the number of their request. Replicas that end are waited for, and taken out."""
     again = "The samples written so far are kept: run the same command again to go on."
     while replicas:
         reader = connection.wait(list(replicas))[0]
         try:
             index, answers = reader.recv()
         except (EOFError, OSError):  # between two messages, or within one
-            exit_code = replicas.pop(reader).end()
+            exit_code = replicas[reader].end()
+            del replicas[reader]
             if exit_code != 0:
                 raise RuntimeError(
                     f"a vLLM replica ended with exit code {exit_code}; its own output says why. {again}"

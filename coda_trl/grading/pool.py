@@ -198,8 +198,8 @@ class _Server:
     """The calling end of `coda_trl.grading.server`."""
 
     def __init__(self, workers: int, memory_mb: int):
-        self.owner = os.getpid()
-        numbers = map(str, (workers, memory_mb, self.owner))
+        owner = os.getpid()
+        numbers = map(str, (workers, memory_mb, owner))
         self.process = subprocess.Popen(
             [sys.executable, "-c", _START, *numbers, *map(str, sys.path)],
             stdin=subprocess.PIPE,
@@ -211,7 +211,7 @@ class _Server:
         self.process.stdin.close()
         self.process.stdout.close()
         self.senders: list[threading.Thread] = []
-        self.end = weakref.finalize(self, _end, self.process, self.jobs, self.results, self.senders, self.owner)
+        self.end = weakref.finalize(self, _end, self.process, self.jobs, self.results, self.senders, owner)
         try:
             ready = self.results.poll(_START_SECONDS) and self.results.recv()
         except (EOFError, OSError):
