@@ -240,22 +240,22 @@ def write_run(folder, name, seed, correct, checkpoint, steps=160):
     write_summary(summary_path(folder, name, seed), content)
 
 
-def test_runs_are_paired_within_their_warm_start(tmp_path):
-    """The second has the start's evaluation no more, one seed of CODA, and another seed of GRPO."""
+def test_runs_are_paired_with_the_same_seed_of_their_warm_start(tmp_path):
+    """The second has the start's evaluation no more, and no seed that both methods share but one."""
     first, second = tmp_path / "first", tmp_path / "second"
     write_run(first, "start", 0, 1, "a")
     for seed, grpo, coda in ((0, 4, 6), (1, 5, 7), (2, None, 8)):
         write_run(first, "coda", seed, coda, "a")
         if grpo is not None:
             write_run(first, "grpo", seed, grpo, "a")
-    write_run(second, "grpo", 1, 2, "b")
-    write_run(second, "coda", 2, 3, "b")
+    for name, seed, correct in (("grpo", 0, 1), ("grpo", 1, 2), ("coda", 1, 3), ("coda", 2, 4)):
+        write_run(second, name, seed, correct, "b")
     results = Repetitions([first], [second])
 
     def rows(*names):
         return (results.rows(lambda *runs: np.array([run.accuracy()[0] for run in runs]), *names) * 8 / 100).tolist()
 
-    assert rows("coda") == [[6], [7], [8], [3]]
+    assert rows("coda") == [[6], [7], [8], [3], [4]]
     assert rows("coda", "grpo") == [[6, 4], [7, 5], [3, 2]]
     assert rows("grpo", "start") == [[4, 1], [5, 1]]
     assert rows("start") == [[1]]
@@ -277,6 +277,20 @@ def test_differences_to_grpo_are_between_the_same_seeds(tmp_path):
     lines = build_tables.rollout_pairs([tmp_path]).splitlines()
     assert lines[2] == "| CODA − GRPO | 1 | 0 [0, 0] | −40 [−40, −40] | – |"
     assert len(lines) == 3
+
+
+def test_pairs_are_of_the_same_warm_start_and_seed(tmp_path):
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for number, name, seed, accuracy, tokens in (
+        (0, "grpo", 0, 0.5, 100),
+        (0, "coda", 0, 0.75, 40),
+        (0, "coda", 1, 0.5, 30),
+        (1, "grpo", 1, 0.5, 100),
+    ):
+        rungs = {str(rung): {"accuracy": accuracy, "tokens": tokens} for rung in range(1, 7)}
+        content = {"name": name, "seed": seed, "recipe": name, "evaluations": [{"rungs": rungs}]}
+        write_summary(summary_path(folders[number], name, seed), content)
+    assert build_tables.by_pair(folders).splitlines()[2:] == ["| 1 | 0 " + "| +25.0 / −60% " * 6 + "|"]
 
 
 def test_page_is_in_step_with_the_summaries():

@@ -122,7 +122,7 @@ def about(folders: Sequence[Path]) -> str:
 def blocks(folders: Sequence[Path]) -> dict[str, str]:
     """
     What the page shows, by key: `runs`, a sentence about them, what the start and the end of the training look like,
-    `trainings` one by one, `tables`, and what is known from the attempts.
+    `trainings` one by one and in `pairs`, `tables`, and what is known from the attempts.
 
     Args:
         folders (`Sequence[Path]`):
@@ -134,6 +134,7 @@ def blocks(folders: Sequence[Path]) -> dict[str, str]:
         "rollouts": rollouts(folders),
         "rollout-pairs": rollout_pairs(folders),
         "trainings": by_training(folders),
+        "pairs": by_pair(folders),
         "tables": "\n".join(markdown(table) for table in all_tables(Repetitions(*([folder] for folder in folders)))),
         "first-attempt": by_training([FIRST_ATTEMPT]),
         "second-attempt": second_attempt(),
@@ -194,6 +195,23 @@ def by_training(folders: Sequence[Path]) -> str:
         seed = f", seed {content['seed']}" if content["recipe"] else ""
         cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
         lines.append(f"| {RUNS[content['name']].label}{warm_start}{seed} | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
+def by_pair(folders: Sequence[Path]) -> str:
+    """Differences of CODA to GRPO of the same warm start and seed by rung: points of accuracy, percent of tokens."""
+    rungs = {
+        (content["name"], start, content["seed"]): pd.DataFrame(content["evaluations"][0]["rungs"])
+        for start, content in in_order(folders)
+    }
+    lines = [f"| Warm start | Seed | {' | '.join(map(str, ALL_RUNGS))} |", "| --- " * (len(ALL_RUNGS) + 2) + "|"]
+    for (name, start, seed), coda in rungs.items():
+        if name == "coda" and ("grpo", start, seed) in rungs:
+            grpo = rungs["grpo", start, seed]
+            points = 100 * (coda.loc["accuracy"] - grpo.loc["accuracy"])
+            percent = 100 * (coda.loc["tokens"] / grpo.loc["tokens"] - 1)
+            cells = " | ".join(f"{points[rung]:+.1f} / {round(percent[rung]):+d}%" for rung in coda)
+            lines.append(f"| {start} | {seed} | {cells} |".replace("-", "−"))
     return "\n".join(lines) + "\n"
 
 

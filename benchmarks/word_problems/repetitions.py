@@ -10,14 +10,14 @@ sys.path.append(str(HERE.parent / "ladder"))
 from matrix import RUNS  # noqa: E402
 from results import Measured, Results  # noqa: E402
 
-# The number of a training is its place among the seeds of its warm start, plus so much for every warm start before.
+# The number of a training is its seed, plus so much for every warm start before.
 SPACING = 100
 
 
 class Repetitions(Results):
     """
-    Results of several warm starts. Runs are compared within a warm start only: the trainings of two methods are paired
-    in the order of their seeds, which is by seed where none is missing. Pairs of all warm starts then count alike.
+    Results of several warm starts. Trainings are compared with those of the same warm start and seed only. Pairs of
+    all warm starts then count alike.
 
     Args:
         *folders (`Sequence[Path]`):
@@ -33,10 +33,10 @@ class Repetitions(Results):
             own = Results(*of_one)
             self._share({what: value for what, value in own.shared.items() if what != "checkpoint"}, of_one[0])
             for name, summaries in own.summaries.items():
-                for place, seed in enumerate(sorted(summaries)):
-                    training = number * SPACING + place
-                    self.summaries.setdefault(name, {})[training] = summaries[seed]
-                    for budget in summaries[seed].evaluations:
+                for seed, summary in summaries.items():
+                    training = number * SPACING + seed
+                    self.summaries.setdefault(name, {})[training] = summary
+                    for budget in summary.evaluations:
                         self._measured[name, training, budget] = own._measured[name, seed, budget]
 
     def seeds(self, *names: str) -> list[int]:
