@@ -196,6 +196,13 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     assert summary["shared"]["steps"] == 2 and summary["shared"]["checkpoint"]
     assert summary["evaluations"][0]["problems"]["rung"] == "1 2 3 4 5 6"
     assert summary["log"]["coda/mean_score"] == [0.0]
+    of_training = summary_path(out / build_tables.UNEVALUATED, "coda", 0)
+    assert not of_training.exists()
+    lost = [str(FOLDER / "evaluate_model.py"), "--name", "coda", "--seed", "0", "--model", str(tmp_path / "lost")]
+    lost += ["--start", str(work / "random"), "--work", str(work / "coda-seed0"), "--out", str(tmp_path / "of_lost")]
+    assert subprocess.run([sys.executable, *lost, "--tiny"], cwd=ROOT, capture_output=True).returncode
+    kept = json.loads(summary_path(tmp_path / "of_lost" / build_tables.UNEVALUATED, "coda", 0).read_text())
+    assert kept == summary | {"evaluations": []}
     tables = build_tables.all_tables(Repetitions([out]))
     assert all(len(row) == len(table.header) for table in tables for row in table.rows)
     page = tmp_path / "page.md"

@@ -32,7 +32,7 @@ from matrix import RUNS  # noqa: E402
 from rebuild import fill  # noqa: E402
 from repetitions import Repetitions  # noqa: E402
 from results import ALL_RUNGS, Results  # noqa: E402
-from run_all import METHODS  # noqa: E402
+from run_all import METHODS, UNEVALUATED  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
 README = HERE / "README.md"
@@ -40,8 +40,6 @@ README = HERE / "README.md"
 RESULTS = sorted((HERE / "results").iterdir())
 # Beside the page.
 PICTURE = "results.png"
-# Within the results: trainings whose models were lost before they were evaluated.
-UNEVALUATED = "without_evaluation"
 # Steps at the end of a training that its rollouts are averaged over.
 LAST_STEPS = 20
 LAST_COLUMNS = {

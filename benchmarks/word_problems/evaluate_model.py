@@ -1,5 +1,7 @@
 """Evaluates one run on the word problems and writes its summary. Started by `run_all.py`.
 
+Until it is done, there is a summary of the training alone, in case the machine goes in the meantime.
+
 python benchmarks/word_problems/evaluate_model.py --name coda --seed 0 --model runs/x/model --work runs/x --out results
 """
 
@@ -27,6 +29,7 @@ sys.path.append(str(HERE.parent / "ladder"))
 
 from evaluate_run import versions  # noqa: E402
 from matrix import RUNS  # noqa: E402
+from run_all import UNEVALUATED  # noqa: E402
 from summaries import summarise_samples, summary_path, thin_log, write_summary  # noqa: E402
 
 SAMPLES = 8
@@ -79,9 +82,6 @@ def main() -> None:
         history = read_log_history(find_trainer_state(args.work / "model"))
         seconds = json.loads((args.work / "train.json").read_text())["seconds"]
         shared = trained_with(run.recipe, history)
-    benchmark = load_benchmark(f"custom={DATA / TEST}", limit=6 if args.tiny else None)
-    done = evaluate(settings_of(args.model, args.work / "eval", args.seed, args.tiny), [benchmark])
-    samples = summarise_samples(read_samples(args.work / "eval" / SAMPLES_FILE), style_of, rechecks)
     content = {
         "name": args.name,
         "seed": args.seed,
@@ -90,10 +90,18 @@ def main() -> None:
         "train_seconds": seconds,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "versions": versions(),
-        "evaluations": [{"budget": None, "seconds": round(done["wall_seconds"], 1), **samples}],
+        "evaluations": [],
         "log": thin_log(history, LOG_EVERY) if history else {},
     }
+    of_training = summary_path(args.out / UNEVALUATED, args.name, args.seed)
+    if run.recipe is not None:
+        write_summary(of_training, content)
+    benchmark = load_benchmark(f"custom={DATA / TEST}", limit=6 if args.tiny else None)
+    done = evaluate(settings_of(args.model, args.work / "eval", args.seed, args.tiny), [benchmark])
+    samples = summarise_samples(read_samples(args.work / "eval" / SAMPLES_FILE), style_of, rechecks)
+    content["evaluations"] = [{"budget": None, "seconds": round(done["wall_seconds"], 1), **samples}]
     write_summary(summary_path(args.out, args.name, args.seed), content)
+    of_training.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
