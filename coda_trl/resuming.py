@@ -77,7 +77,8 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
 def save_finished(checkpoint: str, args: TrainingArguments) -> bool:
     """
     Puts the model of a finished run where it belongs, if the run was ended before it had saved that: a full disk, a
-    time limit. `trainer_state.json` is written last, so with that of the last step there, nothing is lacking.
+    time limit. `trainer_state.json` is written last, so with that of the last step there, nothing is lacking. With
+    `load_best_model_at_end` the model is that of the best checkpoint.
 
     Args:
         checkpoint (`str`):
@@ -89,20 +90,24 @@ def save_finished(checkpoint: str, args: TrainingArguments) -> bool:
         `bool`: Whether something was lacking.
 
     Raises:
-        FileNotFoundError: If the checkpoint has shards of an optimizer's weights alone, as FSDP may write them.
+        FileNotFoundError: If the checkpoint is gone, or has shards of an optimizer's weights alone, as FSDP may write
+            them.
     """
     try:
         if is_finished(args.output_dir, args):
             return False
     except (FileNotFoundError, json.JSONDecodeError):  # not written, or cut short
         pass
-    if not any(Path(checkpoint).glob("*.safetensors")):
+    model = Path(checkpoint)
+    best = TrainerState.load_from_json(str(model / TRAINER_STATE_NAME)).best_model_checkpoint
+    if args.load_best_model_at_end and best is not None:
+        model = model.with_name(Path(best).name)  # the run's folder may have been moved
+    if not any(model.glob("*.safetensors")):
         raise FileNotFoundError(
-            f"This run was ended before it had saved its model, and its last checkpoint {checkpoint} has no "
-            "safetensors to copy. Convert its shards in there, as `accelerate merge-weights` does for FSDP."
+            f"This run was ended before it had saved its model, and its checkpoint {model} has no safetensors to "
+            "copy. Convert its shards in there, as `accelerate merge-weights` does for FSDP."
         )
-    ignored = shutil.ignore_patterns(*_STATE_OF_TRAINING)
-    shutil.copytree(checkpoint, args.output_dir, ignore=ignored, dirs_exist_ok=True)
+    shutil.copytree(model, args.output_dir, ignore=shutil.ignore_patterns(*_STATE_OF_TRAINING), dirs_exist_ok=True)
     shutil.copy(Path(checkpoint, TRAINER_STATE_NAME), args.output_dir)
     return True
 

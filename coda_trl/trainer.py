@@ -89,7 +89,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 "of GRPOConfig: put it in its place."
             )
 
-        if args.length_shaping != "none" and args.scale_rewards != "none":
+        if args.length_shaping != "none" and args.scale_rewards != "none" and args.process_index == 0:
             warnings.warn(
                 f"`scale_rewards` is {args.scale_rewards!r}, which divides by the deviation of the rewards. In a "
                 "group of correct answers that deviation is the shaping term's alone, so the term is blown up to full "
@@ -144,7 +144,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             self._batches_without_right = None
             return
         self._batches_without_right += 1
-        if self._batches_without_right == _BATCHES_TO_WARN:
+        if self._batches_without_right == _BATCHES_TO_WARN and self.accelerator.is_main_process:
             name = self.reward_func_names[self._base_column]
             warnings.warn(
                 f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "

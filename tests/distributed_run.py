@@ -6,6 +6,7 @@ Thirty rollouts a step in groups of six: shared among two processes (15 each) or
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from accelerate import PartialState
@@ -53,6 +54,7 @@ def main(model: str, folder: Path, processes: int) -> None:
             use_cpu=True,
             disable_tqdm=True,
             length_shaping=options.pop("length_shaping", "coda"),
+            scale_rewards=options.pop("scale_rewards", "none"),
         )
         trainer = CodaGRPOTrainer(model, reward, args, PROMPTS, **options)
         trainer.train()
@@ -70,8 +72,12 @@ def main(model: str, folder: Path, processes: int) -> None:
         seen.append({"rewards": rewards, "lengths": [len(ids) for ids in completion_ids]})
         return rewards
 
-    trainer = run("generated", odd)
-    (folder / f"seen-{trainer.accelerator.process_index}.json").write_text(json.dumps(seen))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer = run("generated", odd, scale_rewards="group")
+    warned = [str(warning.message) for warning in caught if warning.category is UserWarning]
+    of_process = {"steps": seen, "warnings": [text for text in warned if "`scale_rewards` is" in text]}
+    (folder / f"seen-{trainer.accelerator.process_index}.json").write_text(json.dumps(of_process))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def test_generated_rollouts_are_shaped_as_whole_groups(several):
     for step in range(STEPS):
         # What the processes saw one by one, side by side.
         rewards, lengths = (
-            torch.tensor([value for process in seen for value in process[step][name]])
+            torch.tensor([value for process in seen for value in process["steps"][step][name]])
             for name in ("rewards", "lengths")
         )
         shaped = shape_rewards(rewards, lengths, GROUP_SIZE)
@@ -68,3 +68,4 @@ def test_generated_rollouts_are_shaped_as_whole_groups(several):
         }.items():
             assert rows[column].tolist() == pytest.approx(expected.tolist(), abs=1e-6), column
     assert found["length_shaping"].any()
+    assert [len(process["warnings"]) for process in seen] == [1] + [0] * (processes - 1)
