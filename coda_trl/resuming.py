@@ -74,11 +74,25 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
     return state.global_step >= state.max_steps and state.num_train_epochs == math.ceil(args.num_train_epochs)
 
 
-def save_finished(checkpoint: str, args: TrainingArguments) -> bool:
+def has_saved(args: TrainingArguments) -> bool:
+    """
+    Whether the output folder of a run has its model, and nothing is left to do. `trainer_state.json` is written after
+    the model, so with that of the last step there, nothing is lacking.
+
+    Args:
+        args ([`~transformers.TrainingArguments`]):
+            Of the run: what is asked for now, and the folder.
+    """
+    try:
+        return is_finished(args.output_dir, args)
+    except (FileNotFoundError, json.JSONDecodeError):  # not written, or cut short
+        return False
+
+
+def save_finished(checkpoint: str, args: TrainingArguments) -> None:
     """
     Puts the model of a finished run where it belongs, if the run was ended before it had saved that: a full disk, a
-    time limit. `trainer_state.json` is written last, so with that of the last step there, nothing is lacking. With
-    `load_best_model_at_end` the model is that of the best checkpoint.
+    time limit. With `load_best_model_at_end` it is the model of the best checkpoint.
 
     Args:
         checkpoint (`str`):
@@ -86,22 +100,19 @@ def save_finished(checkpoint: str, args: TrainingArguments) -> bool:
         args ([`~transformers.TrainingArguments`]):
             Of the run: what is asked for now, and the folder.
 
-    Returns:
-        `bool`: Whether something was lacking.
-
     Raises:
-        FileNotFoundError: If the checkpoint is gone, or has shards of an optimizer's weights alone, as FSDP may write
-            them.
+        FileNotFoundError: If the best checkpoint is gone, or if there are shards of an optimizer's weights alone, as
+            FSDP may write them.
     """
-    try:
-        if is_finished(args.output_dir, args):
-            return False
-    except (FileNotFoundError, json.JSONDecodeError):  # not written, or cut short
-        pass
     model = Path(checkpoint)
     best = TrainerState.load_from_json(str(model / TRAINER_STATE_NAME)).best_model_checkpoint
     if args.load_best_model_at_end and best is not None:
         model = model.with_name(Path(best).name)  # the run's folder may have been moved
+    if not model.is_dir():
+        raise FileNotFoundError(
+            f"This run was ended before it had saved its model, and its best checkpoint {model} is gone. "
+            "`--load_best_model_at_end false` takes the last one."
+        )
     if not any(model.glob("*.safetensors")):
         raise FileNotFoundError(
             f"This run was ended before it had saved its model, and its checkpoint {model} has no safetensors to "
@@ -109,7 +120,6 @@ def save_finished(checkpoint: str, args: TrainingArguments) -> bool:
         )
     shutil.copytree(model, args.output_dir, ignore=shutil.ignore_patterns(*_STATE_OF_TRAINING), dirs_exist_ok=True)
     shutil.copy(Path(checkpoint, TRAINER_STATE_NAME), args.output_dir)
-    return True
 
 
 def find_damage(checkpoint: Path) -> str | None:

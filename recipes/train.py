@@ -36,7 +36,7 @@ from coda_trl.data import (
 )
 from coda_trl.dry_run import DryRunArguments, Finding, dry_run, error
 from coda_trl.ladder import ladder_reward
-from coda_trl.resuming import find_last_whole_checkpoint, is_finished, save_finished
+from coda_trl.resuming import find_last_whole_checkpoint, has_saved, is_finished, save_finished
 from coda_trl.rewards import REWARD_FUNCTIONS
 
 logger = logging.getLogger("coda_trl.train")
@@ -163,13 +163,15 @@ def main(argv: Sequence[str]) -> int:
         state = PartialState()
         found = find_last_whole_checkpoint(args.output_dir) if state.is_main_process else None
         (checkpoint,) = broadcast_object_list([found])
-        if checkpoint is not None and is_finished(checkpoint, args):
+        saved = has_saved(args)  # the last checkpoint may be gone then, with `load_best_model_at_end`
+        if checkpoint is not None and (saved or is_finished(checkpoint, args)):
             logger.info(
                 "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
                 "for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
             state.wait_for_everyone()
-            if state.is_main_process and save_finished(checkpoint, args):
+            if state.is_main_process and not saved:
+                save_finished(checkpoint, args)
                 lacking = " It has not been pushed to the hub." if args.push_to_hub else ""
                 logger.warning("Its model had not been saved, and is now in %s.%s", args.output_dir, lacking)
             state.destroy_process_group()

@@ -21,7 +21,7 @@ from train_script import PATH, TRAIN, write_recipe
 from transformers import TrainerState, TrainingArguments
 from trl import GRPOTrainer
 
-from coda_trl.resuming import find_damage, find_last_whole_checkpoint, save_finished
+from coda_trl.resuming import find_damage, find_last_whole_checkpoint, has_saved, save_finished
 from coda_trl.rewards import accuracy_reward
 
 
@@ -284,13 +284,17 @@ def test_a_finished_run_gets_the_model_that_it_would_have_saved(tmp_path, wanted
         state.save_to_json(str(folder / "trainer_state.json"))
     options = {"eval_strategy": "steps", "save_strategy": "steps", "save_steps": 1, "eval_steps": 1, "max_steps": 2}
     args = TrainingArguments(str(tmp_path), load_best_model_at_end=wanted, use_cpu=True, **options)
-    assert save_finished(str(tmp_path / "checkpoint-2"), args)
-    assert (tmp_path / "model.safetensors").read_text() == expected
-    assert not save_finished(str(tmp_path / "checkpoint-2"), args), "it is there now"
-    (tmp_path / "trainer_state.json").unlink()
+    assert not has_saved(args)
+    save_finished(str(tmp_path / "checkpoint-2"), args)
+    assert (tmp_path / "model.safetensors").read_text() == expected and has_saved(args)
     (tmp_path / f"checkpoint-{expected}" / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=f"checkpoint-{expected} has no safetensors"):
         save_finished(str(tmp_path / "checkpoint-2"), args)
+    if wanted:
+        (tmp_path / "checkpoint-1" / "trainer_state.json").unlink()
+        (tmp_path / "checkpoint-1").rmdir()
+        with pytest.raises(FileNotFoundError, match="best checkpoint .*checkpoint-1 is gone"):
+            save_finished(str(tmp_path / "checkpoint-2"), args)
 
 
 def start(command: list[str], fault: str) -> subprocess.CompletedProcess:

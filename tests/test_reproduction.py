@@ -4,6 +4,7 @@ import importlib.util
 import json
 import signal
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -85,6 +86,16 @@ def test_a_clone_has_everything_left_to_do():
     """The committed summaries are not taken for the reader's own: `make reproduce` had nothing to do."""
     args = reproduce.parse([])
     assert args.out not in (reproduce.HERE / "results", reproduce.HERE / "repetition")
+
+
+def test_a_bundle_has_the_summaries_of_folders_below_too(tmp_path):
+    for name in ("a-seed0.json", "without_evaluation/b-seed0.json"):
+        path = tmp_path / "out" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    reproduce.bundle(tmp_path / "out", tmp_path / "results.tar.gz")
+    with tarfile.open(tmp_path / "results.tar.gz") as archive:
+        assert archive.getnames() == ["a-seed0.json", "without_evaluation/b-seed0.json"]
 
 
 @pytest.fixture

@@ -56,6 +56,11 @@ def test_a_finished_run_stays_as_it_is_until_more_is_asked_for(recipe, trainers,
     (tmp_path / "out" / "trainer_state.json").write_text('{"glob')
     assert TRAIN.main(command) == 0
     assert weights.read_bytes() == before and {path.name for path in (tmp_path / "out").iterdir()} == saved
+    last = max((tmp_path / "out").glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
+    last.rename(tmp_path / last.name)  # as `load_best_model_at_end` and `save_total_limit` leave it
+    assert TRAIN.main(command) == 0
+    assert len(trainers) == 1 and weights.read_bytes() == before
+    (tmp_path / last.name).rename(last)
     assert TRAIN.main([*command[:-1], "5"]) == 0
     assert trainers[1].state.global_step > steps and weights.read_bytes() != before
 

@@ -5,6 +5,7 @@ import inspect
 
 import pytest
 import torch
+from accelerate import Accelerator
 from datasets import IterableDataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from small_training import PROMPTS, SETTINGS, brevity, logs, make, metrics, odd, right, table, train
@@ -235,7 +236,7 @@ def test_scaled_rewards_are_warned_of_where_there_is_a_shaping_term(tiny_model, 
     assert not [warning for warning in recwarn if "scale_rewards" in str(warning.message)]
 
 
-def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, recwarn):
+def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, recwarn, monkeypatch):
     def never(completions, **kwargs):
         return [0.0] * len(completions)
 
@@ -247,6 +248,10 @@ def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, 
     said = [str(warning.message) for warning in recwarn if "Not one completion was right" in str(warning.message)]
     assert len(said) == 1 and "the reward function 'never' read what the model writes" in said[0]
     recwarn.clear()
+    monkeypatch.setattr(Accelerator, "is_main_process", False)
+    train(tiny_model, tmp_path / "other", never, max_steps=5)
+    monkeypatch.undo()
+    assert not [warning for warning in recwarn if "Not one completion" in str(warning.message)]
     train(tiny_model, tmp_path / "once", once, max_steps=5)
     assert not [warning for warning in recwarn if "Not one completion" in str(warning.message)]
 

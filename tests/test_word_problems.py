@@ -248,7 +248,7 @@ def write_run(folder, name, seed, correct, checkpoint, steps=160):
 
 
 def test_runs_are_paired_with_the_same_seed_of_their_warm_start(tmp_path):
-    """The second has the start's evaluation no more, and no seed that both methods share but one."""
+    """The second lacks the start's evaluation, and its methods share one seed only."""
     first, second = tmp_path / "first", tmp_path / "second"
     write_run(first, "start", 0, 1, "a")
     for seed, grpo, coda in ((0, 4, 6), (1, 5, 7), (2, None, 8)):
@@ -275,15 +275,31 @@ def test_runs_of_other_lengths_are_not_pooled(tmp_path):
         Repetitions([tmp_path / "first"], [tmp_path / "second"])
 
 
+def test_seeds_of_two_warm_starts_cannot_meet(tmp_path):
+    write_run(tmp_path, "grpo", 100, 4, "a")
+    with pytest.raises(ValueError, match="seed 100 .* must be below 100"):
+        Repetitions([tmp_path])
+
+
 def test_differences_to_grpo_are_between_the_same_seeds(tmp_path):
     for name, seed, length in (("grpo", 0, 90), ("grpo", 1, 100), ("coda", 1, 60), ("vlp", 2, 5)):
         folder = tmp_path / build_tables.UNEVALUATED if name == "grpo" else tmp_path
         log = {"step": [4, 8], "coda/mean_score": [0.5, 0.7], "coda/easy/mean_length": [length, length]}
         content = {"name": name, "seed": seed, "recipe": name, "evaluations": [{}] * (name != "grpo"), "log": log}
         write_summary(summary_path(folder, name, seed), content)
-    lines = build_tables.rollout_pairs([tmp_path]).splitlines()
-    assert lines[2] == "| CODA − GRPO | 1 | 0 [0, 0] | −40 [−40, −40] | – |"
-    assert len(lines) == 3
+    (row,) = build_tables.rollout_pairs([tmp_path]).rows
+    assert [cell.text for cell in row] == ["CODA", "1", "0.0", "−40", "–"]
+
+
+def test_an_interval_over_pairs_is_that_of_students_t(tmp_path):
+    for seed, difference in enumerate((-1, -2, -3)):
+        for name, length in (("grpo", 100), ("coda", 100 + difference)):
+            log = {"step": [4, 8], "coda/easy/mean_length": [length, length]}
+            content = {"name": name, "seed": seed, "recipe": name, "evaluations": [{}], "log": log}
+            write_summary(summary_path(tmp_path, name, seed), content)
+    (row,) = build_tables.rollout_pairs([tmp_path]).rows
+    half = 4.303 / 3**0.5  # t of two degrees of freedom, times the standard error
+    assert (row[3].value, row[3].low, row[3].high) == pytest.approx((-2, -2 - half, -2 + half), abs=0.1)
 
 
 def test_pairs_are_of_the_same_warm_start_and_seed(tmp_path):

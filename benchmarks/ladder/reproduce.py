@@ -177,8 +177,8 @@ def select(args: argparse.Namespace) -> list[tuple[str, int]]:
 def bundle(out: Path, path: Path) -> None:
     """Packs all summaries into one file."""
     with tarfile.open(path, "w:gz") as archive:
-        for summary in sorted(out.glob("*.json")):
-            archive.add(summary, summary.name)
+        for summary in sorted(out.rglob("*.json")):
+            archive.add(summary, str(summary.relative_to(out)))
 
 
 def work_off(runner: Runner, todo: list[tuple[str, int]], console: Console) -> bool:

@@ -15,12 +15,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from figure_of_runs import by_rung_and_step
 from matplotlib import rc_context
 from problems import RUNG_NAMES
 
-from coda_trl.report.elements import Table
+from coda_trl.evaluation.bootstrap import NUM_RESAMPLES
+from coda_trl.report.elements import Table, difference, number, text
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS
 
@@ -31,7 +33,7 @@ from claims import CLAIMS, VERDICTS, claims_table  # noqa: E402
 from matrix import RUNS  # noqa: E402
 from rebuild import fill  # noqa: E402
 from repetitions import Repetitions  # noqa: E402
-from results import ALL_RUNGS, Results  # noqa: E402
+from results import ALL_RUNGS, Results, over_seeds  # noqa: E402
 from run_all import METHODS, UNEVALUATED  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
@@ -47,6 +49,7 @@ LAST_COLUMNS = {
     "Tokens, easy": "coda/easy/mean_length",
     "Tokens, hard": "coda/hard/mean_length",
 }
+LAST_DIGITS = (1, 0, 0)
 FIRST_ATTEMPT, SECOND_ATTEMPT = HERE / "first_attempt", HERE / "second_attempt"
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
@@ -130,7 +133,7 @@ def blocks(folders: Sequence[Path]) -> dict[str, str]:
         "runs": about(folders),
         "rungs": rungs_of_the_start(folders[0]),
         "rollouts": rollouts(folders),
-        "rollout-pairs": rollout_pairs(folders),
+        "rollout-pairs": markdown(rollout_pairs(folders)),
         "trainings": by_training(folders),
         "pairs": by_pair(folders),
         "tables": "\n".join(markdown(table) for table in all_tables(Repetitions(*([folder] for folder in folders)))),
@@ -162,26 +165,25 @@ def rollouts(folders: Sequence[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _range(values: pd.Series) -> str:
-    """Mean, and least and greatest value in brackets; a dash if there is none."""
-    numbers = [values.mean(), values.min(), values.max()]
-    if pd.isna(numbers[0]):
-        return "–"
-    mean, least, greatest = (f"{round(number):+d}".replace("-", "−").replace("+0", "0") for number in numbers)
-    return f"{mean} [{least}, {greatest}]"
-
-
-def rollout_pairs(folders: Sequence[Path]) -> str:
-    """Differences to GRPO of the same warm start and seed in [`last_rollouts`]: means over pairs, and the range."""
-    lines = [f"| | Pairs | {' | '.join(LAST_COLUMNS)} |", "| --- " * (len(LAST_COLUMNS) + 2) + "|"]
-    means = last_rollouts(folders)
+def rollout_pairs(folders: Sequence[Path]) -> Table:
+    """Differences to GRPO of the same warm start and seed in [`last_rollouts`]."""
+    means, rows = last_rollouts(folders), []
     for name in [name for name in METHODS if name != "grpo"]:
         of_name = {run[1:]: values for run, values in means.items() if run[0] == name}
         pairs = pd.DataFrame([of_name[pair] - means["grpo", *pair] for pair in of_name if ("grpo", *pair) in means])
         if len(pairs):
-            cells = [_range(pairs[key]) for key in pairs]
-            lines.append(f"| {RUNS[name].label} − GRPO | {len(pairs)} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+            found = [
+                over_seeds(np.tile(pairs[[column]], 1 + NUM_RESAMPLES)) for column in pairs
+            ]  # no problems to draw
+            cells = [difference(estimate, digits) for estimate, digits in zip(found, LAST_DIGITS, strict=True)]
+            rows.append([text(RUNS[name].label), text(str(len(pairs))), *cells])
+    return Table(
+        key="rollout_pairs",
+        title="Difference to GRPO of the same warm start and seed",
+        caption="Mean over pairs, 95% interval over them in brackets. ≈ marks a difference whose interval holds 0.",
+        header=["", "Pairs", *LAST_COLUMNS],
+        rows=rows,
+    )
 
 
 def by_training(folders: Sequence[Path]) -> str:
@@ -202,14 +204,19 @@ def by_pair(folders: Sequence[Path]) -> str:
         (content["name"], start, content["seed"]): pd.DataFrame(content["evaluations"][0]["rungs"])
         for start, content in in_order(folders)
     }
-    lines = [f"| Warm start | Seed | {' | '.join(map(str, ALL_RUNGS))} |", "| --- " * (len(ALL_RUNGS) + 2) + "|"]
+    lines = [
+        f"| Warm start | Seed | {' | '.join(f'Rung {rung}' for rung in ALL_RUNGS)} |",
+        "| --- " * (len(ALL_RUNGS) + 2) + "|",
+    ]
     for (name, start, seed), coda in rungs.items():
         if name == "coda" and ("grpo", start, seed) in rungs:
             grpo = rungs["grpo", start, seed]
             points = 100 * (coda.loc["accuracy"] - grpo.loc["accuracy"])
             percent = 100 * (coda.loc["tokens"] / grpo.loc["tokens"] - 1)
-            cells = " | ".join(f"{points[rung]:+.1f} / {round(percent[rung]):+d}%" for rung in coda)
-            lines.append(f"| {start} | {seed} | {cells} |".replace("-", "−"))
+            shown = [number(value, signed=True).text for value in points]
+            saved = [number(value, digits=0, signed=True, unit="%").text for value in percent]
+            cells = [f"{accuracy} / {tokens}" for accuracy, tokens in zip(shown, saved, strict=True)]
+            lines.append(f"| {start} | {seed} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -100,8 +100,8 @@ def main() -> None:
     done = evaluate(settings_of(args.model, args.work / "eval", args.seed, args.tiny), [benchmark])
     samples = summarise_samples(read_samples(args.work / "eval" / SAMPLES_FILE), style_of, rechecks)
     content["evaluations"] = [{"budget": None, "seconds": round(done["wall_seconds"], 1), **samples}]
-    write_summary(summary_path(args.out, args.name, args.seed), content)
-    of_training.unlink(missing_ok=True)
+    write_summary(of_training, content)
+    of_training.replace(summary_path(args.out, args.name, args.seed))
 
 
 if __name__ == "__main__":

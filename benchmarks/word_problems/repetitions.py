@@ -24,7 +24,7 @@ class Repetitions(Results):
             For every warm start, the folders of its summaries.
 
     Raises:
-        ValueError: If runs differ in what makes them comparable, or one is there twice.
+        ValueError: If runs differ in what makes them comparable, one is there twice, or a seed is too large.
     """
 
     def __init__(self, *folders: Sequence[Path]):
@@ -34,6 +34,8 @@ class Repetitions(Results):
             self._share({what: value for what, value in own.shared.items() if what != "checkpoint"}, of_one[0])
             for name, summaries in own.summaries.items():
                 for seed, summary in summaries.items():
+                    if seed >= SPACING:
+                        raise ValueError(f"{name} has a seed {seed} in {of_one[0]}: seeds must be below {SPACING}.")
                     training = number * SPACING + seed
                     self.summaries.setdefault(name, {})[training] = summary
                     for budget in summary.evaluations:
