@@ -216,6 +216,7 @@ def test_rehearsal_from_a_random_model_to_tables(tmp_path):
     assert page.read_text().startswith(f"**Tables and picture are of {out}")
     assert "| Start |" in page.read_text()
     assert "1 trainings of 2 steps on cpu" in page.read_text() and "Not evaluated" not in page.read_text()
+    assert "There is no warm start before it" in page.read_text()
     assert (tmp_path / build_tables.PICTURE).is_file()
 
     tokenizer = AutoTokenizer.from_pretrained(work / "random")
@@ -313,7 +314,9 @@ def test_pairs_are_of_the_same_warm_start_and_seed(tmp_path):
         rungs = {str(rung): {"accuracy": accuracy, "tokens": tokens} for rung in range(1, 7)}
         content = {"name": name, "seed": seed, "recipe": name, "evaluations": [{"rungs": rungs}]}
         write_summary(summary_path(folders[number], name, seed), content)
-    assert build_tables.by_pair(folders).splitlines()[2:] == ["| 1 | 0 " + "| +25.0 / −60% " * 6 + "|"]
+    assert [[cell.text for cell in row] for row in build_tables.by_pair(folders).rows] == [
+        ["1", "0", *["+25.0 / −60%"] * 7]
+    ]
 
 
 def test_page_is_in_step_with_the_summaries():

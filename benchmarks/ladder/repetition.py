@@ -4,7 +4,7 @@ A 95% interval of a table says where the mean over seeds and problems lies, not 
 falls: that is a prediction interval ([`new_run`]), and it is what a repetition is held against here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +72,7 @@ class Number:
         return (single.low <= self.new[:, 0]) & (self.new[:, 0] <= single.high)
 
 
-def numbers(results: Results, repetition: Results) -> list[Number]:
+def numbers(results: Results, repetition: Results, columns: Mapping[str, Sequence[int]] = BY_RUNG) -> list[Number]:
     """
     The numbers of Table 1 and of the claims that both have.
 
@@ -81,6 +81,8 @@ def numbers(results: Results, repetition: Results) -> list[Number]:
             The first runs. A number of which they have a single seed is left out.
         repetition (`Results`):
             The new ones.
+        columns (`Mapping[str, Sequence[int]]`, *optional*):
+            Rungs by the name of their column in Table 1.
 
     Raises:
         ValueError: If they have nothing in common.
@@ -95,7 +97,7 @@ def numbers(results: Results, repetition: Results) -> list[Number]:
         (group, f"{RUNS[name].label}, {column}", RESOLUTION, against(function(rungs), name, *reference))
         for group, function, names, reference in kinds
         for name in names
-        for column, rungs in BY_RUNG.items()
+        for column, rungs in columns.items()
     ]
     asked += [("claims", f"{claim.text} ({claim.where})", claim.quantity.resolution, claim.rows) for claim in CLAIMS]
     found = []

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from evaluate_model import UNEVALUATED
 from figure_of_runs import by_rung_and_step
 from matplotlib import rc_context
 from problems import RUNG_NAMES
@@ -32,9 +33,10 @@ sys.path.append(str(HERE.parent / "ladder"))
 from claims import CLAIMS, VERDICTS, claims_table  # noqa: E402
 from matrix import RUNS  # noqa: E402
 from rebuild import fill  # noqa: E402
+from repetition import counts_table, numbers, outside_table  # noqa: E402
 from repetitions import Repetitions  # noqa: E402
 from results import ALL_RUNGS, Results, over_seeds  # noqa: E402
-from run_all import METHODS, UNEVALUATED  # noqa: E402
+from run_all import METHODS  # noqa: E402
 from tables import buckets, by_rung, reflection, styles  # noqa: E402
 
 README = HERE / "README.md"
@@ -50,6 +52,8 @@ LAST_COLUMNS = {
     "Tokens, hard": "coda/hard/mean_length",
 }
 LAST_DIGITS = (1, 0, 0)
+# What an evaluation says of a rung.
+MEANS = ("accuracy", "tokens")
 FIRST_ATTEMPT, SECOND_ATTEMPT = HERE / "first_attempt", HERE / "second_attempt"
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
@@ -104,12 +108,14 @@ def about(folders: Sequence[Path]) -> str:
     evaluated = [content for content in trained if content["evaluations"]]
     if not evaluated:
         return "No training yet.\n"
-    seconds = statistics.median(content["train_seconds"] for content in evaluated)
+    seconds = sorted(content["train_seconds"] for content in evaluated)
+    waited = sorted(content["evaluations"][0]["seconds"] for content in contents if content["evaluations"])
     devices = ", ".join(sorted({content["device"] for content in trained}))
     starts = f" from {len(folders)} warm starts" if len(folders) > 1 else ""
     text = (
         f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps{starts} on {devices}; {len(evaluated)} of "
-        f"them evaluated, which took {seconds:.0f} s each to train with others beside (median)."
+        f"them evaluated. With others beside, these took {seconds[0]:.0f} to {seconds[-1]:.0f} s to train (median "
+        f"{statistics.median(seconds):.0f}), and {waited[0]:.0f} to {waited[-1]:.0f} s to evaluate."
     )
     for folder in folders:
         lacking = [f"{RUNS[run['name']].label} seed {run['seed']}" for run in contents_of(folder / UNEVALUATED)]
@@ -123,7 +129,8 @@ def about(folders: Sequence[Path]) -> str:
 def blocks(folders: Sequence[Path]) -> dict[str, str]:
     """
     What the page shows, by key: `runs`, a sentence about them, what the start and the end of the training look like,
-    `trainings` one by one and in `pairs`, `tables`, and what is known from the attempts.
+    `trainings` one by one, in `pairs`, and the last as a `repetition` of those before, `tables`, and what is known
+    from the attempts.
 
     Args:
         folders (`Sequence[Path]`):
@@ -135,7 +142,8 @@ def blocks(folders: Sequence[Path]) -> dict[str, str]:
         "rollouts": rollouts(folders),
         "rollout-pairs": markdown(rollout_pairs(folders)),
         "trainings": by_training(folders),
-        "pairs": by_pair(folders),
+        "pairs": markdown(by_pair(folders)),
+        "repetition": repetition(folders),
         "tables": "\n".join(markdown(table) for table in all_tables(Repetitions(*([folder] for folder in folders)))),
         "first-attempt": by_training([FIRST_ATTEMPT]),
         "second-attempt": second_attempt(),
@@ -172,9 +180,8 @@ def rollout_pairs(folders: Sequence[Path]) -> Table:
         of_name = {run[1:]: values for run, values in means.items() if run[0] == name}
         pairs = pd.DataFrame([of_name[pair] - means["grpo", *pair] for pair in of_name if ("grpo", *pair) in means])
         if len(pairs):
-            found = [
-                over_seeds(np.tile(pairs[[column]], 1 + NUM_RESAMPLES)) for column in pairs
-            ]  # no problems to draw
+            # There are no problems to resample.
+            found = [over_seeds(np.tile(pairs[[column]], 1 + NUM_RESAMPLES)) for column in pairs]
             cells = [difference(estimate, digits) for estimate, digits in zip(found, LAST_DIGITS, strict=True)]
             rows.append([text(RUNS[name].label), text(str(len(pairs))), *cells])
     return Table(
@@ -198,26 +205,38 @@ def by_training(folders: Sequence[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def by_pair(folders: Sequence[Path]) -> str:
-    """Differences of CODA to GRPO of the same warm start and seed by rung: points of accuracy, percent of tokens."""
+def by_pair(folders: Sequence[Path]) -> Table:
+    """CODA against GRPO of the same warm start and seed, by rung and on average over these."""
     rungs = {
-        (content["name"], start, content["seed"]): pd.DataFrame(content["evaluations"][0]["rungs"])
+        (content["name"], start, content["seed"]): pd.DataFrame(content["evaluations"][0]["rungs"]).loc[list(MEANS)]
         for start, content in in_order(folders)
     }
-    lines = [
-        f"| Warm start | Seed | {' | '.join(f'Rung {rung}' for rung in ALL_RUNGS)} |",
-        "| --- " * (len(ALL_RUNGS) + 2) + "|",
-    ]
+    rows = []
     for (name, start, seed), coda in rungs.items():
         if name == "coda" and ("grpo", start, seed) in rungs:
-            grpo = rungs["grpo", start, seed]
-            points = 100 * (coda.loc["accuracy"] - grpo.loc["accuracy"])
-            percent = 100 * (coda.loc["tokens"] / grpo.loc["tokens"] - 1)
-            shown = [number(value, signed=True).text for value in points]
-            saved = [number(value, digits=0, signed=True, unit="%").text for value in percent]
-            cells = [f"{accuracy} / {tokens}" for accuracy, tokens in zip(shown, saved, strict=True)]
-            lines.append(f"| {start} | {seed} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+            coda, grpo = (of.assign(Average=of.mean(axis=1)) for of in (coda, rungs["grpo", start, seed]))
+            points = [number(value, signed=True).text for value in 100 * (coda - grpo).loc["accuracy"]]
+            ratio = (coda / grpo).loc["tokens"]
+            percent = [number(value, digits=0, signed=True, unit="%").text for value in 100 * (ratio - 1)]
+            cells = [text(f"{accuracy} / {tokens}") for accuracy, tokens in zip(points, percent, strict=True)]
+            rows.append([text(str(start)), text(str(seed)), *cells])
+    return Table(
+        key="pairs",
+        title="CODA against GRPO of the same warm start and seed",
+        caption="Points of accuracy / percent of tokens.",
+        header=["Warm start", "Seed", *(f"Rung {rung}" for rung in ALL_RUNGS), "Average"],
+        rows=rows,
+    )
+
+
+def repetition(folders: Sequence[Path]) -> str:
+    """The last warm start, held against those before it like a repetition of the ladder's runs."""
+    *first, last = ([folder] for folder in folders)
+    try:
+        found = numbers(Repetitions(*first), Repetitions(last), COLUMNS)
+    except ValueError:
+        return "There is no warm start before it of which a method has two seeds.\n"
+    return "\n".join(markdown(table) for table in (counts_table(found), outside_table(found)))
 
 
 def rungs_of_the_start(folder: Path) -> str:

@@ -29,12 +29,13 @@ sys.path.append(str(HERE.parent / "ladder"))
 
 from evaluate_run import versions  # noqa: E402
 from matrix import RUNS  # noqa: E402
-from run_all import UNEVALUATED  # noqa: E402
 from summaries import summarise_samples, summary_path, thin_log, write_summary  # noqa: E402
 
 SAMPLES = 8
 MAX_TOKENS = 384
 LOG_EVERY = 4
+# Within the results: trainings whose evaluation has not come to its end.
+UNEVALUATED = "without_evaluation"
 # Bytes, fixed because trainings beside an evaluation come and go: twice what 256 answers of 600 tokens need.
 KV_CACHE = 8 * 2**30
 
@@ -100,7 +101,7 @@ def main() -> None:
     done = evaluate(settings_of(args.model, args.work / "eval", args.seed, args.tiny), [benchmark])
     samples = summarise_samples(read_samples(args.work / "eval" / SAMPLES_FILE), style_of, rechecks)
     content["evaluations"] = [{"budget": None, "seconds": round(done["wall_seconds"], 1), **samples}]
-    write_summary(of_training, content)
+    write_summary(of_training, content)  # and moved: no run is ever in both places
     of_training.replace(summary_path(args.out, args.name, args.seed))
 
 

@@ -27,8 +27,6 @@ from summaries import summary_path  # noqa: E402
 
 # Beside the committed summaries, which would be skipped as done.
 OUT = ROOT / "runs/word_problems/results"
-# Within the results: trainings whose evaluation has not come to its end.
-UNEVALUATED = "without_evaluation"
 METHODS = ("start", "grpo", "coda", "vlp", "asrr")
 SEEDS = 3
 ATTEMPTS = 8
