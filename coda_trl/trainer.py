@@ -34,8 +34,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     The changes with regard to [`~trl.GRPOTrainer`] are `_generate`, which notes how many tokens the model itself wrote
     in each rollout (results of tools are not its doing), and `_calculate_rewards`, which shapes the correctness reward
     where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward
-    column of its own, `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
-    `log` turns means over nothing into 0. How rollouts share micro-batches is the parent's,
+    column of its own, the last entry of `reward_funcs`, called `length_shaping`: TRL logs correctness, term and sum
+    side by side. Evaluation is not shaped. With `length_shaping="none"` there is no such column, and rewards are what
+    they are in TRL. `log` turns means over nothing into 0. How rollouts share micro-batches is the parent's,
     [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
@@ -111,12 +112,14 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 f"`correctness_reward` is {name!r}, but several of the reward functions ({names}) are called so. Give "
                 "each a name of its own (`def`, or `__name__`)."
             )
+        self._base_column = self.reward_func_names.index(name)
+        self._batches_without_right = 0
+        if args.length_shaping == "none":
+            return
         if "length_shaping" in self.reward_func_names:
             raise ValueError(
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
             )
-        self._base_column = self.reward_func_names.index(name)
-        self._batches_without_right = 0
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
@@ -189,7 +192,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
         self._log_completion_extra("coda/length", self._completion_lengths)
         if graded.numel():  # plain GRPO takes any reward, but then no group has a success rate to report
-            rewards_per_func[:, -1] = base * 0
             for column in ("success_rate", "w_easy", "w_hard"):
                 self._log_completion_extra(f"coda/{column}", [None] * len(prompts))
             return rewards_per_func
@@ -204,7 +206,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             parameters["n_gold"] = gather(self._budgets([example["n_gold"] for example in inputs]).to(device))
         lengths = gather(torch.tensor(self._completion_lengths, device=device))
         shaped = shape_rewards(base, lengths, num_generations, **parameters)
-        rewards_per_func[:, -1] = shaped.delta
+        if self.args.length_shaping != "none":
+            rewards_per_func[:, -1] = shaped.delta
 
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
         ended = [not eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list]  # some may be empty
