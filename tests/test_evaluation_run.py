@@ -17,14 +17,13 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from coda_trl.evaluation import Benchmark, EvaluationConfig, read_samples
+from coda_trl.evaluation import Benchmark, EvaluationConfig, load_samples, read_samples
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import load_tokenizer, locate, stop_token_ids
 from coda_trl.evaluation.runner import evaluate
 from coda_trl.evaluation.transformers_engine import TransformersEngine
 from coda_trl.ladder.tokenizer import build_tokenizer
-from coda_trl.report.runs import load_samples
 
 
 def ask(text):
@@ -335,7 +334,9 @@ def test_the_command_line_evaluates_the_ladder_by_rung(tiny_model, tmp_path, mon
     assert "ladder  accuracy 0.0% [0.0%, 0.0%]  tokens" in capsys.readouterr().out
     samples = list(read_samples(tmp_path / "out" / "samples.jsonl"))
     assert sorted(sample["rung"] for sample in samples) == sorted(2 * [1, 2, 3, 4, 5, 6])
-    assert set(load_samples(tmp_path / "out" / "samples.jsonl")) == {f"ladder rung {rung}" for rung in range(1, 7)}
+    assert set(load_samples(tmp_path / "out" / "samples.jsonl", "rung")) == {
+        f"ladder rung {rung}" for rung in range(1, 7)
+    }
 
 
 def test_without_vllm_the_command_ends_in_a_sentence_before_anything_is_read(tmp_path, monkeypatch):

@@ -94,10 +94,12 @@ def test_the_model_can_read_the_sentence_that_asks_for_a_length():
 def test_summary_of_hand_made_samples():
     samples = [
         {
+            "benchmark": "ladder",
             "rung": rung,
             "problem_id": f"{rung}-{problem}",
             "completion": "ans 3",
             "tokens": 3 + problem,
+            "finish_reason": "stop",
             "correct": right,
         }
         for rung in RUNGS

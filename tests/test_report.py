@@ -18,11 +18,12 @@ from matplotlib.figure import Figure
 import coda_trl.report.page
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.analysis import best_budget, best_budgets, budget_curve
+from coda_trl.evaluation import load_samples
 from coda_trl.report import build_report
 from coda_trl.report.elements import Cell, Table, difference, number, tokens
 from coda_trl.report.optimality import draw_best_budgets
 from coda_trl.report.render import latex, markdown
-from coda_trl.report.runs import load_run, load_samples
+from coda_trl.report.runs import COUNTS, load_run
 
 ROOT = Path(__file__).parents[1]
 PAPER = json.loads((Path(__file__).parent / "fixtures" / "paper_table1.json").read_text())
@@ -357,7 +358,7 @@ def test_texts_are_not_kept_in_memory(tmp_path):
         for i in range(100):  # 5 MB
             file.write(json.dumps({**sample, "problem_id": str(i), "sample": 0}) + "\n")
     tracemalloc.start()
-    load_samples(path)
+    load_samples(path, "rung", COUNTS)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1e6

@@ -166,6 +166,7 @@ def samples(shift: int = 0) -> list[dict]:
             text = TEXTS[(problem + sample + shift) % len(TEXTS)]
             found.append(
                 {
+                    "benchmark": "ladder",
                     "problem_id": str(problem),
                     "rung": problem % 6 + 1,
                     "completion": text,

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from coda_trl.analysis import curve, is_reflective
+from coda_trl.evaluation.columns import tabulate
 from coda_trl.ladder import RUNGS
-from coda_trl.ladder.evaluate import style_of
+from coda_trl.ladder.evaluate import STYLES, style_of
 
 # Metrics of the training log that are kept, as means over `LOG_EVERY` steps.
 LOGGED = (
@@ -69,34 +70,37 @@ def summarise_samples(
         ones; and `rungs`, with the accuracy, tokens, share of truncated answers and shares of styles of every rung,
         for the reader.
     """
-    counts: dict[str, Callable[[Mapping[str, Any]], int]] = {
-        "correct": lambda sample: sample["correct"],
-        "tokens": lambda sample: sample["tokens"],
+    counts: dict[str, Callable[[Mapping[str, Any]], float]] = {
+        "rung": lambda sample: sample["rung"],
         "rechecks": lambda sample: rechecks(sample["completion"]),
-        "rechecks_correct": lambda sample: rechecks(sample["completion"]) and sample["correct"],
-        "verbose": lambda sample: style_of(sample["completion"]) == "verbose",
+        "style": lambda sample: STYLES.index(style_of(sample["completion"])),
         "reflective": lambda sample: is_reflective(sample["completion"]),
-        "reflective_correct": lambda sample: is_reflective(sample["completion"]) and sample["correct"],
     }
-    by_problem: dict[int, list[Mapping[str, Any]]] = {}
-    for sample in samples:
-        by_problem.setdefault(int(sample["problem_id"]), []).append(sample)
-    groups = [by_problem[problem] for problem in sorted(by_problem)]
-    (size,) = {len(group) for group in groups}  # an evaluation that is complete
+    (columns,) = tabulate(samples, counts=counts).values()
+    outcomes, counted, right = columns.outcomes, columns.counts, columns.correct == 1
+    (size,) = set(outcomes.samples.astype(int).tolist())  # an evaluation that is complete
     rungs = {}
     for rung in RUNGS:
-        chosen = [sample for group in groups for sample in group if sample["rung"] == rung]
-        styles = [style_of(sample["completion"]) for sample in chosen]
+        chosen = counted["rung"] == rung
+        shares = np.bincount(counted["style"][chosen].astype(int), minlength=len(STYLES)) / chosen.sum()
         rungs[str(rung)] = {
-            "accuracy": round(np.mean([sample["correct"] for sample in chosen]), 4),
-            "tokens": round(np.mean([sample["tokens"] for sample in chosen]), 3),
-            "truncated": round(np.mean([sample["finish_reason"] == "length" for sample in chosen]), 4),
-            "styles": {style: round(styles.count(style) / len(styles), 4) for style in sorted(set(styles))},
+            "accuracy": round(right[chosen].mean(), 4),
+            "tokens": round(columns.tokens[chosen].mean(), 3),
+            "truncated": round(columns.truncated[chosen].mean(), 4),
+            "styles": {style: round(share, 4) for style, share in zip(STYLES, shares, strict=True) if share},
         }
-    columns = {"rung": [group[0]["rung"] for group in groups]} | {
-        name: [int(sum(map(count, group))) for group in groups] for name, count in counts.items()
+    kept = {
+        "rung": columns.per_problem(counted["rung"]) / size,
+        "correct": outcomes.correct,
+        "tokens": outcomes.tokens,
+        "rechecks": columns.per_problem(counted["rechecks"]),
+        "rechecks_correct": columns.per_problem(counted["rechecks"] * right),
+        "verbose": columns.per_problem(counted["style"] == STYLES.index("verbose")),
+        "reflective": columns.per_problem(counted["reflective"]),
+        "reflective_correct": columns.per_problem(counted["reflective"] * right),
     }
-    problems = {name: " ".join(map(str, column)) for name, column in columns.items()}
+    order = np.argsort([int(problem) for problem in columns.problems])
+    problems = {name: " ".join(map(str, column[order].astype(int))) for name, column in kept.items()}
     return {"samples_per_problem": size, "rungs": rungs, "problems": problems}
 
 

@@ -5,13 +5,13 @@ Generation is in `coda_trl.evaluation.runner`, which needs PyTorch; what is impo
 
 from .benchmarks import Benchmark
 from .bootstrap import Estimate, estimate, interval, replicates
+from .columns import SampleColumns, collect, load_samples
 from .comparison import Comparison, compare
 from .config import EvaluationConfig
 from .metrics import (
     Outcomes,
     Ratio,
     accuracy,
-    collect,
     correct_tokens,
     mean_tokens,
     outcomes_from_columns,
@@ -29,6 +29,7 @@ __all__ = [
     "EvaluationConfig",
     "Outcomes",
     "Ratio",
+    "SampleColumns",
     "SampleWriter",
     "accuracy",
     "collect",
@@ -36,6 +37,7 @@ __all__ = [
     "correct_tokens",
     "estimate",
     "interval",
+    "load_samples",
     "mean_tokens",
     "outcomes_from_columns",
     "pass_at_k",

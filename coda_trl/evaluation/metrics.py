@@ -1,14 +1,13 @@
 """Metrics of sampled answers, as pure functions.
 
-[`collect`] sums samples up by problem. Each metric is then a ratio of two sums over problems, a [`Ratio`], which is
-all that the bootstrap needs to give it an interval (problems are resampled, not samples: the samples of one problem
-are not independent of each other).
+[`~columns.collect`] sums samples up by problem. Each metric is then a ratio of two sums over problems, a [`Ratio`],
+which is all that the bootstrap needs to give it an interval (problems are resampled, not samples: the samples of one
+problem are not independent of each other).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
-from typing import Any
 
 import numpy as np
 
@@ -117,45 +116,6 @@ def outcomes_from_columns(
         correct_tokens=per_problem(np.where(correct == 1, tokens, 0)),
         wrong_tokens=per_problem(np.where(correct == 0, tokens, 0)),
     )
-
-
-def collect(samples: Iterable[Mapping[str, Any]]) -> dict[str, Outcomes]:
-    """
-    Sums samples up by problem, benchmark by benchmark.
-
-    Args:
-        samples (`Iterable[Mapping[str, Any]]`):
-            Samples with the fields of the sample file; those used are `benchmark`, `problem_id`, `tokens`,
-            `finish_reason` and `correct`.
-
-    Returns:
-        `dict[str, Outcomes]`: Sums by benchmark, in order of first appearance.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.evaluation import accuracy, collect
-    >>> answers = [("a", True), ("a", False), ("b", True), ("b", True)]
-    >>> samples = [
-    ...     {"benchmark": "svamp", "problem_id": problem, "tokens": 10, "finish_reason": "stop", "correct": correct}
-    ...     for problem, correct in answers
-    ... ]
-    >>> accuracy(collect(samples)["svamp"]).value
-    0.75
-
-    ```
-    """
-    columns: dict[str, tuple[dict[str, int], list[int], list[float], list[int], list[bool]]] = {}
-    for sample in samples:
-        index, problem, correct, tokens, truncated = columns.setdefault(sample["benchmark"], ({}, [], [], [], []))
-        problem.append(index.setdefault(str(sample["problem_id"]), len(index)))
-        correct.append(np.nan if sample["correct"] is None else float(sample["correct"]))
-        tokens.append(sample["tokens"])
-        truncated.append(sample["finish_reason"] == "length")
-    return {
-        benchmark: outcomes_from_columns(list(index), *(np.array(column) for column in rest))
-        for benchmark, (index, *rest) in columns.items()
-    }
 
 
 @dataclass(frozen=True)

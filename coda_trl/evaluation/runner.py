@@ -19,12 +19,13 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 from .. import __version__
 from .benchmarks import Benchmark, Problem
 from .bootstrap import estimate
+from .columns import load_samples
 from .comparison import benchmark_seed
 from .config import EvaluationConfig
 from .generation import Engine, Generation, Request
-from .metrics import accuracy, collect, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
+from .metrics import accuracy, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
 from .models import ModelFiles, check_context, fingerprint, load_tokenizer, locate, stop_token_ids
-from .samples import SAMPLES_FILE, SampleWriter, question_of, read_samples
+from .samples import SAMPLES_FILE, SampleWriter, question_of
 
 SUMMARY_FILE = "summary.json"
 
@@ -303,7 +304,8 @@ def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
         "unscorable": unscorable_share,
     }
     results = {}
-    for name, outcomes in collect(read_samples(path)).items():
+    for name, columns in load_samples(path).items():
+        outcomes = columns.outcomes
         results[name] = {"problems": len(outcomes.problems), "samples": int(outcomes.samples.sum())} | {
             metric: _as_json(estimate(function(outcomes), benchmark_seed(name)))
             for metric, function in metrics.items()

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..evaluation import EvaluationConfig, read_samples
+from ..evaluation.columns import tabulate
 from ..evaluation.loading import load_benchmark
 from ..evaluation.runner import SAMPLES_FILE
 from ..evaluation.runner import evaluate as run_evaluation
 from . import CHECKPOINT, RUNGS
+
+STYLES = ("check", "direct", "totals", "verbose")
 
 MAX_COMPLETION_LENGTH = 48  # tokens of the longest way to write a solution down, and some
 
@@ -77,23 +81,20 @@ def summarize_rungs(samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
         `hard_share` (share of problems of which less than a quarter of the samples are right) and `styles` (share of
         every style).
     """
-    by_rung: dict[int, list[Mapping[str, Any]]] = {rung: [] for rung in RUNGS}
-    for sample in samples:
-        by_rung[sample["rung"]].append(sample)
+    split = tabulate(samples, "rung", {"style": lambda sample: STYLES.index(style_of(sample["completion"]))})
+    by_rung = {int(name.rpartition(" ")[2]): columns for name, columns in split.items()}
     rows = []
-    for rung, group in by_rung.items():
-        problems: dict[str, list[bool]] = {}
-        for sample in group:
-            problems.setdefault(sample["problem_id"], []).append(sample["correct"])
-        styles = [style_of(sample["completion"]) for sample in group]
+    for rung in RUNGS:
+        columns = by_rung[rung]
+        shares = np.bincount(columns.counts["style"].astype(int), minlength=len(STYLES)) / len(columns.problem)
         rows.append(
             {
                 "rung": rung,
-                "samples": len(group),
-                "accuracy": sum(sample["correct"] for sample in group) / len(group),
-                "tokens": sum(sample["tokens"] for sample in group) / len(group),
-                "hard_share": sum(sum(right) < len(right) / 4 for right in problems.values()) / len(problems),
-                "styles": {style: styles.count(style) / len(styles) for style in sorted(set(styles))},
+                "samples": len(columns.problem),
+                "accuracy": float(columns.correct.mean()),
+                "tokens": float(columns.tokens.mean()),
+                "hard_share": float((columns.outcomes.success_rate() < 1 / 4).mean()),
+                "styles": {style: float(share) for style, share in zip(STYLES, shares, strict=True) if share},
             }
         )
     return rows

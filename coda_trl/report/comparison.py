@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from ..analysis.difficulty import Key, pool_problems, pooled_success_rate
+from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import Outcomes
-from .runs import Run, SampleColumns
+from .runs import Run
 
 # The paper's thresholds on the success rate: above the first a problem is easy, below the second hard.
 EASY, HARD = 0.75, 0.25
@@ -88,18 +89,12 @@ def pool_samples(run: Run, keys: Sequence[Key]) -> SampleColumns:
         renumber[[position[problem] for problem in problems]] = np.arange(start, start + len(problems))
         problem = renumber[columns.problem]
         chosen = problem >= 0
-        parts.append([problem[chosen], *(column[chosen] for column in _numbers(columns))])
+        numbers = (columns.sample, columns.correct, columns.tokens, columns.truncated, *columns.counts.values())
+        parts.append([problem[chosen], *(column[chosen] for column in numbers)])
+        counted = columns.counts
         names += [f"{benchmark}/{problem}" for problem in problems]
         start += len(problems)
-    return SampleColumns(names, *(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _numbers(columns: SampleColumns) -> list[np.ndarray]:
-    return [
-        columns.correct,
-        columns.tokens,
-        columns.truncated,
-        columns.reflective,
-        columns.verifications,
-        columns.restatements,
-    ]
+    problem, sample, correct, tokens, truncated, *rest = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    return SampleColumns(names, problem, sample, correct, tokens, truncated, dict(zip(counted, rest, strict=True)))

@@ -4,11 +4,11 @@ import numpy as np
 
 from ..analysis.reflection import REFLECTIVE_TERMS, Reflection
 from ..evaluation.bootstrap import estimate
+from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import Ratio
 from .comparison import EASY, HARD, Comparison, pool_samples
 from .elements import Cell, Section, Table, number, text
 from .main_results import all_benchmarks
-from .runs import SampleColumns
 
 
 def reasoning(comparison: Comparison) -> Section:
@@ -37,24 +37,20 @@ def reasoning(comparison: Comparison) -> Section:
 
 
 def _reflection(columns: SampleColumns) -> Reflection:
-    reflective = columns.reflective == 1
+    reflective = columns.counts["reflective"] == 1
     return Reflection(len(reflective), int(reflective.sum()), int((reflective & (columns.correct == 1)).sum()))
 
 
 def _reflection_row(columns: SampleColumns) -> list[Cell]:
     counts = _reflection(columns)
-    reflective = _per_problem(columns, columns.reflective)
-    correct = _per_problem(columns, (columns.reflective == 1) & (columns.correct == 1))
-    samples = _per_problem(columns, np.ones(len(columns.problem)))
+    reflective = columns.per_problem(columns.counts["reflective"])
+    correct = columns.per_problem((columns.counts["reflective"] == 1) & (columns.correct == 1))
+    samples = columns.per_problem(np.ones(len(columns.problem)))
     return [
         number(counts.responses, digits=0),
         number(estimate(Ratio(reflective, samples)), 100, 1),
         number(estimate(Ratio(correct, reflective)), 100, 1),
     ]
-
-
-def _per_problem(columns: SampleColumns, values: np.ndarray) -> np.ndarray:
-    return np.bincount(columns.problem, weights=values, minlength=len(columns.problems))
 
 
 def _reflection_table(comparison: Comparison) -> Table:
@@ -82,24 +78,24 @@ def _overthinking_table(comparison: Comparison) -> Table:
     keys = comparison.bands["easy"]
     for run in comparison.sampled:
         columns = pool_samples(run, keys)
-        samples = _per_problem(columns, np.ones(len(columns.problem)))
-        told = ~np.isnan(columns.restatements)
-        restatements = np.where(told, columns.restatements, 0)
+        samples = columns.per_problem(np.ones(len(columns.problem)))
+        told = ~np.isnan(columns.counts["restatements"])
+        restatements = np.where(told, columns.counts["restatements"], 0)
 
         def show(
             values: np.ndarray, below: np.ndarray, scale: float, digits: int, columns: SampleColumns = columns
         ) -> Cell:
-            return number(estimate(Ratio(_per_problem(columns, values), below)), scale, digits)
+            return number(estimate(Ratio(columns.per_problem(values), below)), scale, digits)
 
-        readable = _per_problem(columns, told)
+        readable = columns.per_problem(told)
         rows.append(
             [
                 text(run.name),
                 number(len(columns.problem), digits=0),
                 show(restatements, readable, 1, 2),
                 show(restatements > 0, readable, 100, 1),
-                show(columns.verifications, samples, 1, 2),
-                show(columns.verifications > 1, samples, 100, 1),
+                show(columns.counts["verifications"], samples, 1, 2),
+                show(columns.counts["verifications"] > 1, samples, 100, 1),
             ]
         )
     return Table(

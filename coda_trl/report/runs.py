@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,52 +15,14 @@ from ..analysis.dynamics import find_trainer_state, read_log_history
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate
-from ..evaluation.metrics import Outcomes, outcomes_from_columns
-from ..evaluation.samples import SAMPLES_FILE, read_samples
+from ..evaluation.columns import Count, SampleColumns, load_samples
+from ..evaluation.metrics import Outcomes
+from ..evaluation.samples import SAMPLES_FILE
 
 SUMMARY_FILE = "summary.json"
 
 # The paper's order; other benchmarks follow by name.
 _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsenseqa", "gpqa")
-
-
-@dataclass(frozen=True)
-class SampleColumns:
-    """
-    Samples of one benchmark, for `N` samples of `P` problems; of the text only what is counted in it is kept.
-
-    Args:
-        problems (`list[str]` of length `P`):
-            Problem ids.
-        problem (`np.ndarray` of shape `(N,)`):
-            Index of the problem of every sample.
-        correct (`np.ndarray` of shape `(N,)`):
-            1, 0, or NaN without a verdict.
-        tokens (`np.ndarray` of shape `(N,)`):
-            Generated tokens.
-        truncated (`np.ndarray` of shape `(N,)`):
-            Whether the sample ended at the token limit.
-        reflective (`np.ndarray` of shape `(N,)`):
-            Whether it holds a reflective term.
-        verifications (`np.ndarray` of shape `(N,)`):
-            Number of checks it announces.
-        restatements (`np.ndarray` of shape `(N,)`):
-            Number of passages that repeat the problem; NaN where the problem's text is not in the file.
-    """
-
-    problems: list[str]
-    problem: np.ndarray
-    correct: np.ndarray
-    tokens: np.ndarray
-    truncated: np.ndarray
-    reflective: np.ndarray
-    verifications: np.ndarray
-    restatements: np.ndarray
-
-    @cached_property
-    def outcomes(self) -> Outcomes:
-        """The samples summed up by problem."""
-        return outcomes_from_columns(self.problems, self.problem, self.correct, self.tokens, self.truncated)
 
 
 @dataclass
@@ -141,7 +102,7 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
             "trainer_state.json (a training run)"
         )
     if samples.exists():
-        loaded = load_samples(samples, split_by)
+        loaded = load_samples(samples, split_by, COUNTS)
         twice = loaded.keys() & run.samples.keys()
         if twice:
             raise ValueError(f"run {run.name!r}: two of its folders hold samples of {', '.join(sorted(twice))}")
@@ -214,7 +175,7 @@ def _note_missing(run: Run) -> None:
         unscorable = int(np.isnan(columns.correct).sum())
         if unscorable:
             run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, left out of accuracies")
-        if np.isnan(columns.restatements).all():
+        if np.isnan(columns.counts["restatements"]).all():
             run.missing.append(f"{benchmark}: samples without `prompt`, so restatements cannot be counted")
     if not run.log_history:
         run.missing.append("no training log: no training curves")
@@ -239,52 +200,9 @@ def _count_restatements(sample: Mapping[str, Any]) -> float:
     return _restatements(prompt)(sample["completion"]) if isinstance(prompt, str) else np.nan
 
 
-def load_samples(path: str | os.PathLike, split_by: str = "rung") -> dict[str, SampleColumns]:
-    """
-    Reads a sample file in one pass, keeping numbers and dropping texts.
-
-    Args:
-        path (`str` or `os.PathLike`):
-            Sample file.
-        split_by (`str`, *optional*, defaults to `"rung"`):
-            Field whose values split a benchmark: samples of `ladder` with `rung` 3 become benchmark `ladder rung 3`.
-
-    Returns:
-        `dict[str, SampleColumns]`: Samples by benchmark.
-
-    Raises:
-        ValueError: If a line is not a sample, or one sample is there twice.
-    """
-    index: dict[str, dict[str, int]] = {}
-    numbers: dict[str, array] = {}
-    seen: dict[str, set[tuple[int, int]]] = {}
-    for sample in read_samples(path):
-        benchmark = sample["benchmark"]
-        if split_by in sample:
-            benchmark = f"{benchmark} {split_by} {sample[split_by]}"
-        ids = index.setdefault(benchmark, {})
-        problem = ids.setdefault(sample["problem_id"], len(ids))
-        known = seen.setdefault(benchmark, set())
-        if (problem, sample["sample"]) in known:
-            raise ValueError(
-                f"{path}: sample {sample['sample']} of problem {sample['problem_id']!r} in {benchmark!r} is there "
-                "twice"
-            )
-        known.add((problem, sample["sample"]))
-        completion = sample["completion"]
-        numbers.setdefault(benchmark, array("d")).extend(
-            (
-                problem,
-                np.nan if sample["correct"] is None else sample["correct"],
-                sample["tokens"],
-                sample["finish_reason"] == "length",
-                is_reflective(completion),
-                count_verifications(completion),
-                _count_restatements(sample),
-            )
-        )
-    columns = {}
-    for benchmark, ids in index.items():
-        problem, *rest = np.frombuffer(numbers[benchmark]).reshape(-1, 7).T
-        columns[benchmark] = SampleColumns(list(ids), problem.astype(int), *rest)
-    return columns
+# What is taken from the texts of the samples.
+COUNTS: dict[str, Count] = {
+    "reflective": lambda sample: is_reflective(sample["completion"]),
+    "verifications": lambda sample: count_verifications(sample["completion"]),
+    "restatements": _count_restatements,
+}

@@ -1,0 +1,184 @@
+"""Samples as columns of numbers: the one place where sample files are read for analysis.
+
+Texts are read once and not kept; what is to be known of them is counted on the way ([`load_samples`], `counts`).
+"""
+
+import os
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .metrics import Outcomes, outcomes_from_columns
+from .samples import read_samples
+
+Count = Callable[[Mapping[str, Any]], float]
+
+
+@dataclass(frozen=True)
+class SampleColumns:
+    """
+    Samples of one benchmark, for `N` samples of `P` problems.
+
+    Args:
+        problems (`list[str]` of length `P`):
+            Problem ids.
+        problem (`np.ndarray` of shape `(N,)`):
+            Index of the problem of every sample.
+        sample (`np.ndarray` of shape `(N,)`):
+            Number of the sample among those of its problem.
+        correct (`np.ndarray` of shape `(N,)`):
+            1, 0, or NaN without a verdict.
+        tokens (`np.ndarray` of shape `(N,)`):
+            Generated tokens.
+        truncated (`np.ndarray` of shape `(N,)`):
+            Whether the sample ended at the token limit.
+        counts (`dict[str, np.ndarray]`, *optional*, defaults to `{}`):
+            What else was counted, each of shape `(N,)`.
+    """
+
+    problems: list[str]
+    problem: np.ndarray
+    sample: np.ndarray
+    correct: np.ndarray
+    tokens: np.ndarray
+    truncated: np.ndarray
+    counts: dict[str, np.ndarray]
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """The samples summed up by problem."""
+        return outcomes_from_columns(self.problems, self.problem, self.correct, self.tokens, self.truncated)
+
+    def per_problem(self, values: np.ndarray) -> np.ndarray:
+        """Sums a number of every sample, shape `(N,)`, up by problem: shape `(P,)`."""
+        return np.bincount(self.problem, weights=values, minlength=len(self.problems))
+
+
+class _Builder:
+    """Columns of one benchmark while they grow."""
+
+    def __init__(self, width: int):
+        self.index: dict[str, int] = {}
+        self.numbers = array("d")
+        self.width = width
+
+    def add(self, sample: Mapping[str, Any], counts: Iterable[float]) -> None:
+        problem = self.index.setdefault(str(sample["problem_id"]), len(self.index))
+        correct = np.nan if sample["correct"] is None else sample["correct"]
+        truncated = sample["finish_reason"] == "length"
+        self.numbers.extend((problem, sample.get("sample", np.nan), correct, sample["tokens"], truncated, *counts))
+
+    def columns(self, benchmark: str, names: Iterable[str]) -> SampleColumns:
+        # A copy, column by column: a view of one would keep all of them.
+        problem, sample, correct, tokens, truncated, *counts = (
+            np.frombuffer(self.numbers).reshape(-1, self.width).T.copy()
+        )
+        problem, problems = problem.astype(np.int32), list(self.index)
+        if np.isnan(sample).any():  # no numbers: in the order of the file
+            sample = np.arange(len(sample))
+        order = np.lexsort((sample, problem))
+        same = (np.diff(problem[order]) == 0) & (np.diff(sample[order]) == 0)
+        if same.any():
+            twice = order[np.flatnonzero(same)[0]]
+            raise ValueError(
+                f"sample {sample[twice]:g} of problem {problems[problem[twice]]!r} in {benchmark!r} is there twice"
+            )
+        truncated = truncated == 1
+        return SampleColumns(
+            problems, problem, sample, correct, tokens, truncated, dict(zip(names, counts, strict=True))
+        )
+
+
+def tabulate(
+    samples: Iterable[Mapping[str, Any]], split_by: str | None = None, counts: Mapping[str, Count] | None = None
+) -> dict[str, SampleColumns]:
+    """
+    Makes columns of samples, see [`load_samples`], whose other arguments it takes.
+
+    Args:
+        samples (`Iterable[Mapping[str, Any]]`):
+            Samples with the fields of the sample file; those used are `benchmark`, `problem_id`, `tokens`,
+            `finish_reason`, `correct` and, if they have it, `sample`.
+    """
+    counts, builders = counts or {}, {}
+    for sample in samples:
+        benchmark = sample["benchmark"]
+        if split_by is not None and split_by in sample:
+            benchmark = f"{benchmark} {split_by} {sample[split_by]}"
+        builder = builders.get(benchmark) or builders.setdefault(benchmark, _Builder(5 + len(counts)))
+        builder.add(sample, [count(sample) for count in counts.values()])
+    return {benchmark: builder.columns(benchmark, counts) for benchmark, builder in builders.items()}
+
+
+def load_samples(
+    path: str | os.PathLike, split_by: str | None = None, counts: Mapping[str, Count] | None = None
+) -> dict[str, SampleColumns]:
+    """
+    Reads a sample file in one pass, keeping numbers and dropping texts.
+
+    Args:
+        path (`str` or `os.PathLike`):
+            Sample file.
+        split_by (`str`, *optional*):
+            Field whose values split a benchmark: with `"rung"`, samples of `ladder` with `rung` 3 become benchmark
+            `ladder rung 3`.
+        counts (`Mapping[str, Callable[[Mapping[str, Any]], float]]`, *optional*):
+            Further numbers to take from every sample, such as `{"words": lambda s: len(s["completion"].split())}`.
+
+    Returns:
+        `dict[str, SampleColumns]`: Samples by benchmark, in order of first appearance.
+
+    Raises:
+        ValueError: If a line is not a sample, or one sample is there twice.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from coda_trl.evaluation import SampleWriter, load_samples
+    >>> sample = {"benchmark": "svamp", "problem_id": "7", "sample": 0, "completion": "so 60", "tokens": 2}
+    >>> with SampleWriter(f"{tempfile.mkdtemp()}/samples.jsonl") as writer:
+    ...     writer.write([sample | {"finish_reason": "stop", "correct": True}])
+    >>> columns = load_samples(writer.path, counts={"words": lambda s: len(s["completion"].split())})["svamp"]
+    >>> columns.problems, columns.counts["words"], columns.outcomes.success_rate()
+    (['7'], array([2.]), array([1.]))
+
+    ```
+    """
+    try:
+        return tabulate(read_samples(path), split_by, counts)
+    except ValueError as error:
+        raise error if str(path) in str(error) else ValueError(f"{path}: {error}") from error
+
+
+def collect(samples: Iterable[Mapping[str, Any]]) -> dict[str, Outcomes]:
+    """
+    Sums samples up by problem, benchmark by benchmark.
+
+    Args:
+        samples (`Iterable[Mapping[str, Any]]`):
+            Samples with the fields of the sample file; those used are `benchmark`, `problem_id`, `tokens`,
+            `finish_reason` and `correct`.
+
+    Returns:
+        `dict[str, Outcomes]`: Sums by benchmark, in order of first appearance.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.evaluation import accuracy, collect
+    >>> answers = [("a", True), ("a", False), ("b", True), ("b", True)]
+    >>> samples = [
+    ...     {"benchmark": "svamp", "problem_id": problem, "tokens": 10, "finish_reason": "stop", "correct": correct}
+    ...     for problem, correct in answers
+    ... ]
+    >>> accuracy(collect(samples)["svamp"]).value
+    0.75
+
+    ```
+    """
+    return {benchmark: columns.outcomes for benchmark, columns in tabulate(samples).items()}
