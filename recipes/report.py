@@ -30,7 +30,10 @@ def main() -> None:
     parser.add_argument(
         "--difficulty_run",
         metavar="NAME",
-        help="Run whose success rate says how difficult a problem is (default: all runs together).",
+        action="append",
+        default=[],
+        help="Run whose success rate says how difficult a problem is, such as the start of all trainings; may be "
+        "given several times (default: the two runs of each comparison).",
     )
     parser.add_argument("--tables_json", action="store_true", help="Write every number shown to DIR/tables.json.")
     args = parser.parse_args()

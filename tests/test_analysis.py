@@ -20,11 +20,12 @@ from coda_trl.analysis import (
     evaluation_histories,
     find_trainer_state,
     is_reflective,
-    pooled_success_rate,
     read_log_history,
     reflection,
+    sort_problems,
 )
-from coda_trl.evaluation import collect
+from coda_trl.evaluation.columns import tabulate
+from coda_trl.evaluation.comparison import compare_within
 
 # Difficulty
 
@@ -43,54 +44,91 @@ def test_ties_are_cut_without_regard_to_the_order_of_problems():
     assert difficulty_buckets(rates, percentiles=(50,)).tolist() == buckets.tolist()
 
 
-def runs(token_factor, problems=10):
-    """Problem i is right i times out of 10 (at most), and takes 100 tokens in the reference."""
+def run_of(correct, tokens=None, benchmark="b"):
+    """A run from verdicts of shape (problems, samples), and its tokens if they matter."""
+    tokens = np.ones_like(correct, dtype=int) if tokens is None else tokens
+    return tabulate(
+        {
+            "benchmark": benchmark,
+            "problem_id": str(problem),
+            "sample": sample,
+            "tokens": int(tokens[problem, sample]),
+            "finish_reason": "stop",
+            "correct": None if np.isnan(correct[problem, sample]) else bool(correct[problem, sample]),
+        }
+        for problem, sample in np.ndindex(correct.shape)
+    )
 
-    def samples(tokens):
-        return [
-            {
-                "benchmark": "b",
-                "problem_id": str(i),
-                "tokens": tokens(i),
-                "finish_reason": "stop",
-                "correct": k < i,
-            }
-            for i in range(problems)
-            for k in range(10)
-        ]
 
-    return collect(samples(lambda i: round(100 * token_factor(i)))), collect(samples(lambda i: 100))
+def test_a_part_of_the_samples_is_sorted_by_the_others_alone():
+    mine = run_of(np.array([[1, 0, 1, 1, 0, 0], [0, 0, 0, np.nan, 1, 1]]))
+    # Parts: samples 0 and 4, 1 and 5, 2, 3.
+    expected = [[2 / 4, 3 / 4, 2 / 5, 2 / 5], [1 / 3, 1 / 3, 2 / 4, 2 / 5]]
+    assert sort_problems([mine]).success_rate == pytest.approx(np.array(expected))
+    theirs = run_of(np.array([[1, 1, 1, 1]]))
+    both = sort_problems([mine, theirs])
+    assert both.keys == [("b", "0")]  # what both have
+    assert both.success_rate == pytest.approx((np.array(expected[:1]) + 1) / 2)  # and both weigh the same
+    bands = both.bands()
+    assert bands["easy"].tolist() == [[True, True, False, False]]
+    assert bands["medium"].tolist() == [[False, False, True, True]]
+
+
+def test_a_single_sample_cannot_both_sort_and_be_measured():
+    sorting = sort_problems([run_of(np.array([[1.0], [0.0]]))])
+    assert not sorting.sorted[:, 0].any()
+    assert not compare_buckets(*[run_of(np.array([[1.0], [0.0]]))] * 2)
 
 
 def test_token_ratio_by_bucket():
-    mine, reference = runs(lambda i: 0.5 if i >= 6 else 1.2, problems=12)
-    rate = pooled_success_rate([mine, reference])
-    assert rate["b", "3"] == pytest.approx(0.3)
-    buckets = compare_buckets(mine, reference, rate, percentiles=(50,))
+    correct = np.array([[k < (i // 2 if i < 6 else 2 + i // 2) for k in range(8)] for i in range(12)], dtype=float)
+    shorter = np.full((12, 8), 120)
+    shorter[6:] = 50
+    mine, reference = run_of(correct, shorter), run_of(correct, np.full((12, 8), 100))
+    buckets = compare_buckets(mine, reference, percentiles=(50,))
     assert [bucket.token_ratio.value for bucket in buckets] == pytest.approx([1.2, 0.5])
     assert [bucket.token_ratio.high for bucket in buckets] == pytest.approx([1.2, 0.5])  # paired, hence no spread
     assert [bucket.accuracy_points.value for bucket in buckets] == [0, 0]
-    assert [bucket.success_rate for bucket in buckets] == pytest.approx([0.25, 5 / 6])
+    assert [bucket.success_rate for bucket in buckets] == pytest.approx([1 / 8, 6 / 8])
     assert [bucket.num_problems for bucket in buckets] == [6, 6]
 
 
-def test_pooled_difficulty_favours_no_run_where_own_difficulty_does():
-    # Two runs of the same model: any difference within a bucket is an artefact of how problems were sorted.
-    rng = np.random.default_rng(0)
-    rates = rng.uniform(size=400)
+@pytest.mark.parametrize("sorted_by", ["both", "reference"])
+def test_two_equal_policies_seem_to_differ_no_more_often_than_their_intervals_promise(sorted_by):
+    """Sorted by the very samples that are measured, the reference would seem far worse on hard problems."""
+    rng, repetitions = np.random.default_rng(1), 300
+    differ, compared = np.zeros((2, 3)), np.zeros(3)
+    for _ in range(repetitions):
+        rates = rng.beta(0.6, 0.6, size=40)[:, None]
+        lengths = rng.normal(6, 0.5, size=(40, 1)) - rates
 
-    def draw():
-        return collect(
-            {"benchmark": "b", "problem_id": str(i), "tokens": 1, "finish_reason": "stop", "correct": bool(right)}
-            for i, rate in enumerate(rates)
-            for right in rng.random(8) < rate
+        mine, reference = (
+            run_of(
+                (rng.random((40, 8)) < rates).astype(float),
+                np.exp(rng.normal(lengths, 0.5, size=(40, 8))).round(),
+            )
+            for _ in range(2)
         )
+        sorting = sort_problems([mine, reference] if sorted_by == "both" else [reference])
+        pair = mine["b"].in_parts, reference["b"].in_parts
+        for index, (band, chosen) in enumerate(sorting.bands().items()):
+            result = compare_within(*pair, chosen, band, num_resamples=300)
+            if result.accuracy_points.low is not None:
+                compared[index] += 1
+                differ[:, index] += result.accuracy_points.excludes_zero, result.token_change.excludes_zero
+    assert compared.min() > 0.9 * repetitions
+    assert (differ / compared < 0.09).all()
 
-    mine, reference = draw(), draw()
-    own = compare_buckets(mine, reference, pooled_success_rate([reference]))
-    pooled = compare_buckets(mine, reference, pooled_success_rate([mine, reference]))
-    assert own[0].accuracy_points.value > 1.5 and own[-1].accuracy_points.value < -1.5
-    assert all(bucket.accuracy_points.low <= 0 <= bucket.accuracy_points.high for bucket in pooled)
+
+def test_the_samples_that_sort_would_bend_what_is_measured_on_them():
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(size=(400, 1))
+    mine, reference = (run_of((rng.random((400, 8)) < rates).astype(float)) for _ in range(2))
+    outcomes = [run["b"].outcomes.success_rate() for run in (mine, reference)]
+    hard = outcomes[1] <= 0.25
+    assert 100 * (outcomes[0] - outcomes[1])[hard].mean() > 1.5
+    for bucket in compare_buckets(mine, reference, sorted_by=[reference]):
+        assert bucket.accuracy_points.low <= 0 <= bucket.accuracy_points.high
 
 
 # Reflection
@@ -120,8 +158,8 @@ def test_parts_of_words_and_other_forms_are_not_terms(text):
 
 def test_reflection_ratios_by_hand():
     result = reflection(["wait", "wait", "wait", "yet", "5"], [True, False, None, True, True])
-    assert (result.responses, result.reflective, result.correct_reflective) == (5, 4, 2)
-    assert (result.ratio, result.correct_ratio) == (0.8, 0.5)
+    assert (result.responses, result.reflective, result.graded_reflective, result.correct_reflective) == (5, 4, 3, 2)
+    assert (result.ratio, result.correct_ratio) == (0.8, 2 / 3)  # without a verdict it is neither right nor wrong
     assert np.isnan(reflection(["5"], [True]).correct_ratio)
 
 

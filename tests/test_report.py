@@ -232,7 +232,7 @@ def test_a_single_run_is_reported_without_comparisons(tmp_path, undrawn):
     assert "difficulty_buckets" not in content["tables"]
     text = page.read_text()
     assert "No second run with samples to compare with." in text
-    assert "This needs samples (samples.jsonl) of two runs on the same problems." in text
+    assert "This needs two runs with at least two samples with a verdict" in text
     assert "no training log: no training curves" in text
 
 
@@ -273,7 +273,7 @@ def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path):
     (folder / "summary.json").write_text(json.dumps({"complete": False}))
     missing = load_run("run", [folder]).missing
     assert "b: between 3 and 4 samples a problem" in missing
-    assert "b: 1 samples without a verdict, left out of accuracies" in missing
+    assert "b: 1 samples without a verdict, which count for tokens alone" in missing
     assert any("unfinished" in sentence for sentence in missing)
 
 

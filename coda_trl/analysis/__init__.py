@@ -1,6 +1,6 @@
 """The paper's analyses, as pure functions of samples and of training logs."""
 
-from .difficulty import BucketComparison, bucket_names, compare_buckets, difficulty_buckets, pooled_success_rate
+from .difficulty import BucketComparison, Sorting, bucket_names, compare_buckets, difficulty_buckets, sort_problems
 from .dynamics import Curve, base_reward_key, curve, evaluation_histories, find_trainer_state, read_log_history
 from .optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from .overthinking import Restatements, count_verifications
@@ -13,6 +13,7 @@ __all__ = [
     "Curve",
     "Reflection",
     "Restatements",
+    "Sorting",
     "base_reward_key",
     "best_budget",
     "best_budgets",
@@ -26,7 +27,7 @@ __all__ = [
     "evaluation_histories",
     "find_trainer_state",
     "is_reflective",
-    "pooled_success_rate",
     "read_log_history",
     "reflection",
+    "sort_problems",
 ]

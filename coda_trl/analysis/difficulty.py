@@ -1,14 +1,27 @@
-"""Difficulty by success rate, and what a run spends on each difficulty (Fig. 1a of the paper)."""
+"""Difficulty by success rate, and what a run spends on each difficulty (Fig. 1a of the paper).
 
-from collections.abc import Mapping, Sequence
+Judged on the samples that sorted it, a run regresses to the mean: what it solved by luck counts as easy, what it
+missed by bad luck as hard. So success rates are cross-fitted (sample splitting in turns, as in Chernozhukov et al.,
+2018, Double/debiased machine learning): the samples of a problem are divided into parts, and each part is measured on
+the problems as the other parts sort them. What holds for samples holds for policies: problems that one training came
+to find hard are, on average, less hard for any other. So two runs that are compared sort with equal weight.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..evaluation.bootstrap import NUM_RESAMPLES, Estimate, num_counted, replicates, summarise
-from ..evaluation.metrics import Outcomes, Ratio, accuracy, mean_tokens
+from ..evaluation.bootstrap import NUM_RESAMPLES, Estimate
+from ..evaluation.columns import SampleColumns
+from ..evaluation.comparison import compare_within
+from ..evaluation.metrics import accuracy
 
 PERCENTILES = (10, 30, 50, 70, 90)
+
+# The paper's thresholds on the success rate: from the first on a problem is easy, up to the second hard.
+EASY, HARD = 0.75, 0.25
+BANDS = ("easy", "medium", "hard")
 
 Key = tuple[str, str]  # benchmark, problem id
 
@@ -54,62 +67,116 @@ def bucket_names(percentiles: Sequence[float] = PERCENTILES) -> list[str]:
     return [f"{low:g}–{high:g}%" for low, high in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def pooled_success_rate(runs: Sequence[Mapping[str, Outcomes]]) -> dict[Key, float]:
+@dataclass(frozen=True)
+class Sorting:
     """
-    Success rate of every problem over all samples of several runs.
-
-    Difficulty by one run's own success rate flatters the others: what that run got right by luck counts as easy, and
-    what it got wrong by bad luck as hard (regression to the mean). Pooled over the runs compared, no run is favoured.
+    Problems sorted by success rate, in turns: a part of the samples is measured as the other parts sort.
 
     Args:
-        runs (`Sequence[Mapping[str, Outcomes]]`):
-            For every run, samples summed up by problem, by benchmark. One run is enough.
+        keys (`list[tuple[str, str]]` of length `P`):
+            Benchmark and id of the problems that all sorting runs have.
+        success_rate (`np.ndarray` of shape `(P, parts)`):
+            For every part of the samples the success rate of the other parts, mean over the sorting runs, in [0, 1].
+            NaN where one of them has no other sample with a verdict.
+    """
+
+    keys: list[Key]
+    success_rate: np.ndarray
+
+    @property
+    def sorted(self) -> np.ndarray:
+        """Whether a part of a problem can be sorted. Shape `(P, parts)`."""
+        return ~np.isnan(self.success_rate)
+
+    def bands(self) -> dict[str, np.ndarray]:
+        """Whether a part of a problem is easy (rate of at least 0.75), medium or hard (at most 0.25), by band. Shape
+        `(P, parts)` each."""
+        easy, hard = (
+            self.success_rate >= EASY - 1e-9,
+            self.success_rate <= HARD + 1e-9,
+        )  # means of shares are not exact
+        return {"easy": easy, "medium": self.sorted & ~easy & ~hard, "hard": hard}
+
+    def buckets(self, percentiles: Sequence[float] = PERCENTILES) -> dict[str, np.ndarray]:
+        """Whether a part of a problem is in a bucket, see [`difficulty_buckets`], hardest first, by
+        [`bucket_names`]. Shape `(P, parts)` each."""
+        bucket = np.full(self.success_rate.shape, -1)
+        for part, known in enumerate(self.sorted.T):
+            bucket[known, part] = difficulty_buckets(self.success_rate[known, part], percentiles)
+        return {name: bucket == index for index, name in enumerate(bucket_names(percentiles))}
+
+
+def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
+    """
+    Sorts the problems that some runs have in common by their success rate, for cross-fitting.
+
+    Args:
+        runs (`Sequence[Mapping[str, SampleColumns]]`):
+            The runs that decide, each with the same weight, by benchmark. To compare two runs, give both: a third one
+            then changes nothing.
 
     Returns:
-        `dict[tuple[str, str], float]`: Rate in [0, 1] by benchmark and problem id, for the problems that every run has
-        answers with a verdict to.
+        `Sorting`: A success rate for every problem and part of its samples.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis import sort_problems
+    >>> from coda_trl.evaluation.columns import tabulate
+    >>> samples = [
+    ...     {"benchmark": "b", "problem_id": 0, "tokens": 9, "finish_reason": "stop", "correct": correct}
+    ...     for correct in (True, False, True, True)
+    ... ]
+    >>> sort_problems([tabulate(samples)]).success_rate.round(2)  # of the other three
+    array([[0.67, 1.  , 0.67, 0.67]])
+
+    ```
     """
-    totals: dict[Key, list[float]] = {}
+    first, *others = ({(name, problem) for name in run for problem in run[name].problems} for run in runs)
+    shared = first.intersection(*others)
+    keys = [(name, problem) for name in runs[0] for problem in runs[0][name].problems if (name, problem) in shared]
+    rates = []
     for run in runs:
-        for benchmark, outcomes in run.items():
-            for problem, correct, graded in zip(outcomes.problems, outcomes.correct, outcomes.graded, strict=True):
-                if graded:
-                    total = totals.setdefault((benchmark, problem), [0.0, 0.0, 0])
-                    total[0] += correct
-                    total[1] += graded
-                    total[2] += 1
-    return {key: correct / graded for key, (correct, graded, seen) in totals.items() if seen == len(runs)}
+        parts = pool_problems(run, keys).in_parts
+        correct, graded = (sums.sum(axis=1, keepdims=True) - sums for sums in (parts.correct, parts.graded))
+        rates.append(np.divide(correct, graded, out=np.full(graded.shape, np.nan), where=graded > 0))
+    return Sorting(keys, np.mean(rates, axis=0))
 
 
-def pool_problems(run: Mapping[str, Outcomes], keys: Sequence[Key]) -> Outcomes:
+def pool_problems(run: Mapping[str, SampleColumns], keys: Sequence[Key]) -> SampleColumns:
     """
-    Sums of problems of several benchmarks as one.
+    Samples of problems of several benchmarks as one benchmark.
 
     Args:
-        run (`Mapping[str, Outcomes]`):
-            Samples summed up by problem, by benchmark.
+        run (`Mapping[str, SampleColumns]`):
+            Samples by benchmark.
         keys (`Sequence[tuple[str, str]]`):
-            Problems to take, in the order wanted.
+            Problems to take, in the order wanted. Those that the run lacks have no samples.
 
     Returns:
-        `Outcomes`: Their sums; the problems are called `benchmark/problem_id`.
+        `SampleColumns`: Their samples; the problems are called `benchmark/problem_id`.
     """
-    offsets, position = {}, 0
-    for benchmark, outcomes in run.items():
-        offsets[benchmark] = position
-        position += len(outcomes.problems)
-    index = {
-        (benchmark, problem): offsets[benchmark] + row
-        for benchmark, outcomes in run.items()
-        for row, problem in enumerate(outcomes.problems)
-    }
-    rows = np.array([index[key] for key in keys], dtype=int)
+    index = {key: row for row, key in enumerate(keys)}
+    chosen, problem, questions = {}, [], np.zeros((len(keys), 2), dtype=np.int64)
+    for name, columns in run.items():
+        rows = np.array([index.get((name, problem), -1) for problem in columns.problems], dtype=int)
+        questions[rows[rows >= 0]] = columns.questions[rows >= 0]
+        chosen[name] = rows[columns.problem] >= 0
+        problem.append(rows[columns.problem][chosen[name]])
 
-    def column(name: str) -> np.ndarray:
-        return np.concatenate([vars(outcomes)[name] for outcomes in run.values()])[rows]
+    def join(get: Callable[[SampleColumns], np.ndarray]) -> np.ndarray:
+        return np.concatenate([get(run[name])[kept] for name, kept in chosen.items()])
 
-    columns = ("samples", "graded", "correct", "truncated", "tokens", "correct_tokens", "wrong_tokens")
-    return Outcomes([f"{benchmark}/{problem}" for benchmark, problem in keys], *map(column, columns))
+    return SampleColumns(
+        [f"{name}/{problem}" for name, problem in keys],
+        questions,
+        np.concatenate(problem),
+        join(lambda columns: columns.sample),
+        join(lambda columns: columns.correct),
+        join(lambda columns: columns.tokens),
+        join(lambda columns: columns.truncated),
+        {count: join(lambda columns, count=count: columns.counts[count]) for count in next(iter(run.values())).counts},
+    )
 
 
 @dataclass(frozen=True)
@@ -121,9 +188,9 @@ class BucketComparison:
         name (`str`):
             Percentiles of the bucket; the hardest begins at 0.
         num_problems (`int`):
-            Problems in it.
+            Problems in it that both runs have. One near a cut may be in two buckets, each time with other samples.
         success_rate (`float`):
-            Mean of the success rate that the buckets were cut by.
+            Success rate of the sorting runs on the samples that did not sort.
         token_ratio (`Estimate`):
             Mean tokens of the run over those of the reference: below 1 it spends less.
         accuracy_points (`Estimate`):
@@ -138,52 +205,44 @@ class BucketComparison:
 
 
 def compare_buckets(
-    run: Mapping[str, Outcomes],
-    reference: Mapping[str, Outcomes],
-    success_rate: Mapping[Key, float],
+    run: Mapping[str, SampleColumns],
+    reference: Mapping[str, SampleColumns],
     percentiles: Sequence[float] = PERCENTILES,
+    sorted_by: Sequence[Mapping[str, SampleColumns]] | None = None,
     num_resamples: int = NUM_RESAMPLES,
 ) -> list[BucketComparison]:
     """
-    Compares a run with a reference by difficulty, pairing them by problem.
+    Compares a run with a reference by difficulty, pairing them by problem and cross-fitting the difficulty: see
+    [`sort_problems`].
 
     Args:
-        run (`Mapping[str, Outcomes]`):
-            Samples summed up by problem, by benchmark.
-        reference (`Mapping[str, Outcomes]`):
+        run (`Mapping[str, SampleColumns]`):
+            Samples by benchmark.
+        reference (`Mapping[str, SampleColumns]`):
             The same of the run compared with.
-        success_rate (`Mapping[tuple[str, str], float]`):
-            Success rate of the problems to use, by benchmark and id, all of which both runs have answered.
         percentiles (`Sequence[float]`, *optional*, defaults to `(10, 30, 50, 70, 90)`):
             Where to cut, see [`difficulty_buckets`].
+        sorted_by (`Sequence[Mapping[str, SampleColumns]]`, *optional*):
+            The runs whose success rate sorts the problems. Defaults to the two.
         num_resamples (`int`, *optional*, defaults to `2000`):
             Number of bootstrap resamples.
 
     Returns:
-        `list[BucketComparison]`: The buckets that hold a problem, hardest first.
+        `list[BucketComparison]`: The buckets that hold a problem of both, hardest first.
     """
-    keys, rates = list(success_rate), np.array(list(success_rate.values()))
-    buckets = difficulty_buckets(rates, percentiles)
+    sorters = [reference, run] if sorted_by is None else sorted_by
+    sorting = sort_problems(sorters)
+    mine, theirs, *others = (pool_problems(samples, sorting.keys).in_parts for samples in (run, reference, *sorters))
     rows = []
-    for bucket, name in enumerate(bucket_names(percentiles)):
-        chosen = np.flatnonzero(buckets == bucket)
-        if not len(chosen):
-            continue
-        mine, theirs = (pool_problems(outcomes, [keys[row] for row in chosen]) for outcomes in (run, reference))
-        rows.append(
-            BucketComparison(
-                name,
-                len(chosen),
-                float(rates[chosen].mean()),
-                _combine(mean_tokens(mine), mean_tokens(theirs), np.divide, num_resamples),
-                _combine(accuracy(mine), accuracy(theirs), lambda a, b: 100 * np.subtract(a, b), num_resamples),
-            )
-        )
+    for name, chosen in sorting.buckets(percentiles).items():
+        result = compare_within(mine, theirs, chosen, name, num_resamples)
+        if result.num_problems:
+            success_rate = float(np.mean([accuracy(parts).within(chosen).value for parts in others]))
+            ratio = _as_ratio(result.token_change)
+            rows.append(BucketComparison(name, result.num_problems, success_rate, ratio, result.accuracy_points))
     return rows
 
 
-def _combine(mine: Ratio, theirs: Ratio, function, num_resamples: int) -> Estimate:
-    # Both see the same draws of problems, since they have the same number of problems and the same seed.
-    draws = [replicates(ratio, num_resamples=num_resamples) for ratio in (mine, theirs)]
-    counted = min(num_counted(mine), num_counted(theirs))
-    return summarise(float(function(mine.value, theirs.value)), function(*draws), counted)
+def _as_ratio(change: Estimate) -> Estimate:
+    """Tokens over those of the reference, from their relative change in percent."""
+    return Estimate(*(None if end is None else 1 + end / 100 for end in (change.value, change.low, change.high)))

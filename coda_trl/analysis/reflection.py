@@ -78,12 +78,15 @@ class Reflection:
             Number of responses, N.
         reflective (`int`):
             Responses with a reflective term, N_ref.
+        graded_reflective (`int`):
+            Those with a verdict among these.
         correct_reflective (`int`):
             Correct ones among these, N_ref+.
     """
 
     responses: int
     reflective: int
+    graded_reflective: int
     correct_reflective: int
 
     @property
@@ -93,8 +96,8 @@ class Reflection:
 
     @property
     def correct_ratio(self) -> float:
-        """N_ref+ / N_ref, in [0, 1]; NaN without reflective responses."""
-        return self.correct_reflective / self.reflective if self.reflective else float("nan")
+        """N_ref+ / N_ref over those with a verdict, in [0, 1]; NaN without any."""
+        return self.correct_reflective / self.graded_reflective if self.graded_reflective else float("nan")
 
 
 def reflection(completions: Sequence[str], correct: Sequence[bool | None]) -> Reflection:
@@ -105,7 +108,7 @@ def reflection(completions: Sequence[str], correct: Sequence[bool | None]) -> Re
         completions (`Sequence[str]`):
             Responses.
         correct (`Sequence[bool | None]`):
-            Verdicts; `None` counts as not correct.
+            Verdicts; a response without one (`None`) counts for the reflection ratio alone.
 
     Returns:
         `Reflection`: The counts.
@@ -120,6 +123,5 @@ def reflection(completions: Sequence[str], correct: Sequence[bool | None]) -> Re
 
     ```
     """
-    marks = [is_reflective(completion) for completion in completions]
-    good = sum(mark and verdict is True for mark, verdict in zip(marks, correct, strict=True))
-    return Reflection(len(marks), sum(marks), good)
+    verdicts = [verdict for text, verdict in zip(completions, correct, strict=True) if is_reflective(text)]
+    return Reflection(len(completions), len(verdicts), len(verdicts) - verdicts.count(None), verdicts.count(True))

@@ -3,10 +3,11 @@
 Texts are read once and not kept; what is to be known of them is counted on the way ([`load_samples`], `counts`).
 """
 
+import json
 import os
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,9 @@ from .samples import read_samples
 
 Count = Callable[[Mapping[str, Any]], float]
 
+# Parts that the samples of a problem are divided into, so that some can sort problems and others be measured.
+PARTS = 4
+
 
 @dataclass(frozen=True)
 class SampleColumns:
@@ -26,6 +30,8 @@ class SampleColumns:
     Args:
         problems (`list[str]` of length `P`):
             Problem ids.
+        questions (`np.ndarray` of shape `(P, 2)`):
+            Fingerprints of prompt and gold answer, 0 where the samples hold none. They are good within one process.
         problem (`np.ndarray` of shape `(N,)`):
             Index of the problem of every sample.
         sample (`np.ndarray` of shape `(N,)`):
@@ -41,6 +47,7 @@ class SampleColumns:
     """
 
     problems: list[str]
+    questions: np.ndarray
     problem: np.ndarray
     sample: np.ndarray
     correct: np.ndarray
@@ -51,11 +58,47 @@ class SampleColumns:
     @cached_property
     def outcomes(self) -> Outcomes:
         """The samples summed up by problem."""
-        return outcomes_from_columns(self.problems, self.problem, self.correct, self.tokens, self.truncated)
+        sums = outcomes_from_columns(self.problems, self.problem, self.correct, self.tokens, self.truncated)
+        return replace(sums, questions=self.questions)
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """Part of every sample, 0 to `PARTS - 1`: the samples of a problem are dealt out by number, one to each part
+        in turn. Shape `(N,)`."""
+        order = np.lexsort((self.sample, self.problem))
+        starts = np.searchsorted(self.problem[order], np.arange(len(self.problems)))
+        part = np.empty(len(order), dtype=np.int8)
+        part[order] = (np.arange(len(order)) - starts[self.problem[order]]) % PARTS
+        return part
+
+    @cached_property
+    def in_parts(self) -> Outcomes:
+        """The samples summed up by problem and part: sums of shape `(P, PARTS)`."""
+        return outcomes_from_columns(
+            self.problems, self.problem, self.correct, self.tokens, self.truncated, self.part, PARTS
+        )
+
+    def take(self, chosen: np.ndarray) -> "SampleColumns":
+        """Some of the samples, chosen by an array of shape `(N,)`, with the problems that they belong to."""
+        kept, problem = np.unique(self.problem[chosen], return_inverse=True)
+        return SampleColumns(
+            [self.problems[index] for index in kept],
+            self.questions[kept],
+            problem,
+            self.sample[chosen],
+            self.correct[chosen],
+            self.tokens[chosen],
+            self.truncated[chosen],
+            {name: values[chosen] for name, values in self.counts.items()},
+        )
 
     def per_problem(self, values: np.ndarray) -> np.ndarray:
         """Sums a number of every sample, shape `(N,)`, up by problem: shape `(P,)`."""
         return np.bincount(self.problem, weights=values, minlength=len(self.problems))
+
+
+def _fingerprint(value: Any) -> int:
+    return 0 if value is None else hash(json.dumps(value, sort_keys=True)) or 1
 
 
 class _Builder:
@@ -63,11 +106,20 @@ class _Builder:
 
     def __init__(self, width: int):
         self.index: dict[str, int] = {}
+        self.asked: list[tuple[int, Any]] = []
         self.numbers = array("d")
         self.width = width
 
     def add(self, sample: Mapping[str, Any], counts: Iterable[float]) -> None:
-        problem = self.index.setdefault(str(sample["problem_id"]), len(self.index))
+        name, gold = str(sample["problem_id"]), sample.get("solution")
+        problem = self.index.setdefault(name, len(self.index))
+        if problem == len(self.asked):
+            self.asked.append((_fingerprint(sample.get("prompt")), gold))
+        elif self.asked[problem][1] != gold:
+            raise ValueError(
+                f"samples of problem {name!r} in {sample['benchmark']!r} have the solutions "
+                f"{self.asked[problem][1]!r} and {gold!r}: one problem_id must stand for one problem"
+            )
         correct = np.nan if sample["correct"] is None else sample["correct"]
         truncated = sample["finish_reason"] == "length"
         self.numbers.extend((problem, sample.get("sample", np.nan), correct, sample["tokens"], truncated, *counts))
@@ -88,8 +140,9 @@ class _Builder:
                 f"sample {sample[twice]:g} of problem {problems[problem[twice]]!r} in {benchmark!r} is there twice"
             )
         truncated = truncated == 1
+        questions = np.array([(prompt, _fingerprint(gold)) for prompt, gold in self.asked], dtype=np.int64)
         return SampleColumns(
-            problems, problem, sample, correct, tokens, truncated, dict(zip(names, counts, strict=True))
+            problems, questions, problem, sample, correct, tokens, truncated, dict(zip(names, counts, strict=True))
         )
 
 

@@ -1,8 +1,8 @@
 """Comparison of two runs, paired by problem."""
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,8 +34,54 @@ def benchmark_seed(benchmark: str) -> int:
     return zlib.crc32(benchmark.encode())
 
 
+def in_terms_of(run: Outcomes, reference: Outcomes, names: str = "the two runs") -> list[str]:
+    """
+    Problem ids of a run as the reference has them. The same id stands for the same problem unless the samples tell
+    otherwise: then the problems are told by prompt and gold answer, whatever their order.
+
+    Args:
+        run (`Outcomes`), reference (`Outcomes`):
+            Samples summed up by problem, or [`SampleColumns`].
+        names (`str`, *optional*, defaults to `"the two runs"`):
+            Who they are, for the error.
+
+    Returns:
+        `list[str]`: An id for each problem of the run; those that the reference lacks have one that it lacks too.
+
+    Raises:
+        ValueError: If the ids stand for different problems, and none of the run's is among the reference's.
+    """
+    if run.questions is None or reference.questions is None:
+        return run.problems
+    position = {problem: index for index, problem in enumerate(reference.problems)}
+    shared = [(mine, position[problem]) for mine, problem in enumerate(run.problems) if problem in position]
+    rows = np.array(shared, dtype=int).reshape(-1, 2)
+    mine, theirs = run.questions[rows[:, 0]], reference.questions[rows[:, 1]]
+    known, differ = (mine != 0) & (theirs != 0), mine != theirs
+    # A prompt may be worded otherwise (a token budget, another template) where the gold answers agree.
+    other = np.where(known[:, 1], differ[:, 1], known[:, 0] & differ[:, 0])
+    if shared and not other.any():
+        return run.problems
+    by_text: dict[tuple[int, int], list[str]] = {}
+    for problem, question in zip(reversed(reference.problems), reference.questions[::-1].tolist(), strict=True):
+        if question[0]:
+            by_text.setdefault(tuple(question), []).append(problem)
+    # Two problems of one text stand for each other.
+    found = [by_text[key].pop() if by_text.get(key := tuple(asked)) else None for asked in run.questions.tolist()]
+    if not shared and not any(found):
+        return run.problems
+    if not any(found):
+        example = run.problems[rows[np.flatnonzero(other)[0], 0]]
+        raise ValueError(
+            f"problem {example!r} is not the same in {names}: they have other prompts or solutions under the same "
+            "ids, and no problem in common; evaluate both on the same file, or give the problems ids of their own"
+        )
+    return [new or f"{old} (not in the reference)" for old, new in zip(run.problems, found, strict=True)]
+
+
 def paired(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
     """The problems that both runs have answered, in the order of the reference."""
+    run = replace(run, problems=in_terms_of(run, reference))
     both = set(run.problems)
     problems = [problem for problem in reference.problems if problem in both]
     return run.select(problems), reference.select(problems)
@@ -88,33 +134,68 @@ def compare(
 
     ```
     """
-    values, draws, counted, num_problems = [], [], [], 0
+    ratios: dict[str, list[Ratio]] = {}
+    num_problems = 0
     for benchmark in reference:
         if benchmark not in run:
             continue
         pair = paired(run[benchmark], reference[benchmark])
         if not pair[0].problems:
             continue
-        ratios: list[Ratio] = [accuracy(outcomes) for outcomes in graded(*pair)]
-        ratios += [mean_tokens(outcomes) for outcomes in pair]
-        seed = benchmark_seed(benchmark)
-        values.append([ratio.value for ratio in ratios])
-        counted.append([num_counted(ratio) for ratio in ratios])
-        draws.append([replicates(ratio, seed, num_resamples) for ratio in ratios])
+        ratios[benchmark] = [accuracy(outcomes) for outcomes in graded(*pair)] + list(map(mean_tokens, pair))
         num_problems += len(pair[0].problems)
-    if not values:
+    if not ratios:
         raise ValueError(
             "the two runs have no problem in common: evaluate them on the same benchmark, with the same problem ids"
         )
-    accuracy_run, accuracy_reference, tokens_run, tokens_reference = np.mean(values, axis=0).tolist()
+    return _difference(ratios, num_problems, num_resamples)
+
+
+def compare_within(
+    run: Outcomes, reference: Outcomes, chosen: np.ndarray, name: str, num_resamples: int = NUM_RESAMPLES
+) -> Comparison:
+    """
+    Compares two runs on some parts of some problems, see [`compare`].
+
+    Args:
+        run (`Outcomes`), reference (`Outcomes`):
+            Sums of shape `(P, parts)` for the same problems.
+        chosen (`np.ndarray` of shape `(P, parts)`):
+            Whether a part of a problem counts.
+        name (`str`):
+            What the group is called; it seeds the resamples.
+        num_resamples (`int`, *optional*, defaults to `2000`):
+            Number of bootstrap resamples.
+
+    Returns:
+        `Comparison`: Differences with intervals; NaN where the runs have nothing in common.
+    """
+    both = chosen & (run.samples > 0) & (reference.samples > 0)
+    verdicts = both & (run.graded > 0) & (reference.graded > 0)
+    ratios = [accuracy(outcomes).within(verdicts) for outcomes in (run, reference)]
+    ratios += [mean_tokens(outcomes).within(both) for outcomes in (run, reference)]
+    return _difference({name: ratios}, int(both.any(axis=1).sum()), num_resamples)
+
+
+def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int, num_resamples: int) -> Comparison:
+    """From accuracy of run and reference and tokens of run and reference, by benchmark."""
+    draws = [
+        [replicates(ratio, benchmark_seed(name), num_resamples) for ratio in four] for name, four in ratios.items()
+    ]
+    my_accuracy, their_accuracy, my_tokens, their_tokens = np.mean(
+        [[[ratio.value] for ratio in four] for four in ratios.values()], axis=0
+    )
     drawn = np.mean(draws, axis=0)
-    fewest = np.min(counted, axis=0).tolist()
+    fewest = np.min([[num_counted(ratio) for ratio in four] for four in ratios.values()], axis=0).tolist()
+    points = 100 * (my_accuracy - their_accuracy), 100 * (drawn[0] - drawn[1])
+    change = _change(my_tokens, their_tokens), _change(drawn[2], drawn[3])
     return Comparison(
-        accuracy_points=summarise(
-            100 * (accuracy_run - accuracy_reference), 100 * (drawn[0] - drawn[1]), min(fewest[:2])
-        ),
-        token_change=summarise(
-            100 * (tokens_run / tokens_reference - 1), 100 * (drawn[2] / drawn[3] - 1), min(fewest[2:])
-        ),
+        accuracy_points=summarise(float(points[0][0]), points[1], min(fewest[:2])),
+        token_change=summarise(float(change[0][0]), change[1], min(fewest[2:])),
         num_problems=num_problems,
     )
+
+
+def _change(run: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Relative change in percent; NaN against a reference of 0 tokens."""
+    return 100 * (np.divide(run, reference, out=np.full(run.shape, np.nan), where=reference != 0) - 1)

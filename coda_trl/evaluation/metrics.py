@@ -15,7 +15,8 @@ import numpy as np
 @dataclass(frozen=True)
 class Outcomes:
     """
-    Samples of one benchmark summed up by problem, for `P` problems.
+    Samples of one benchmark summed up by problem, for `P` problems. Where samples are divided into parts
+    ([`~columns.SampleColumns.in_parts`]), the sums have shape `(P, parts)`.
 
     Args:
         problems (`list[str]` of length `P`):
@@ -34,6 +35,8 @@ class Outcomes:
             Tokens of the correct samples together.
         wrong_tokens (`np.ndarray` of shape `(P,)`):
             Tokens of the wrong samples together.
+        questions (`np.ndarray` of shape `(P, 2)`, *optional*):
+            What was asked, see [`~columns.SampleColumns`].
     """
 
     problems: list[str]
@@ -44,6 +47,7 @@ class Outcomes:
     tokens: np.ndarray
     correct_tokens: np.ndarray
     wrong_tokens: np.ndarray
+    questions: np.ndarray | None = None
 
     def select(self, problems: Sequence[str]) -> "Outcomes":
         """
@@ -70,6 +74,7 @@ class Outcomes:
             self.tokens[index],
             self.correct_tokens[index],
             self.wrong_tokens[index],
+            None if self.questions is None else self.questions[index],
         )
 
     def success_rate(self) -> np.ndarray:
@@ -83,6 +88,8 @@ def outcomes_from_columns(
     correct: np.ndarray,
     tokens: np.ndarray,
     truncated: np.ndarray,
+    part: np.ndarray | None = None,
+    parts: int = 1,
 ) -> Outcomes:
     """
     Sums `N` samples up by problem.
@@ -98,13 +105,17 @@ def outcomes_from_columns(
             Generated tokens.
         truncated (`np.ndarray` of shape `(N,)`):
             Whether the sample ended at the token limit.
+        part (`np.ndarray` of shape `(N,)`, *optional*), parts (`int`, *optional*, defaults to `1`):
+            Part of every sample, from 0, and their number: then each part is summed up by itself.
 
     Returns:
-        `Outcomes`: The sums.
+        `Outcomes`: The sums, of shape `(P,)`, or `(P, parts)` if samples have a part.
     """
+    shape = (len(problems),) if part is None else (len(problems), parts)
+    cell = problem if part is None else problem * parts + part
 
     def per_problem(values: np.ndarray) -> np.ndarray:
-        return np.bincount(problem, weights=values, minlength=len(problems))
+        return np.bincount(cell, weights=values, minlength=len(problems) * parts).reshape(shape)
 
     return Outcomes(
         problems=problems,
@@ -139,11 +150,25 @@ class Ratio:
         below = self.denominator.sum()
         return float(self.numerator.sum() / below) if below else float("nan")
 
+    def within(self, chosen: np.ndarray) -> "Ratio":
+        """
+        The metric on some parts of some problems.
+
+        Args:
+            chosen (`np.ndarray` of shape `(P, parts)`):
+                Whether a part of a problem counts.
+
+        Returns:
+            `Ratio`: Sums over the chosen parts. Problems without any stay, as zeros: a resample of all problems may
+            hold more or fewer that count, as other problems would.
+        """
+        return Ratio(*(np.where(chosen, sums, 0).sum(axis=1) for sums in (self.numerator, self.denominator)))
+
 
 def _mean_of_problems(above: np.ndarray, below: np.ndarray) -> Ratio:
     # Every problem weighs the same, however many samples of it there are (an unfinished run has unequal numbers).
     seen = below > 0
-    return Ratio(np.divide(above, below, out=np.zeros(len(above)), where=seen), seen.astype(float))
+    return Ratio(np.divide(above, below, out=np.zeros(above.shape), where=seen), seen.astype(float))
 
 
 def accuracy(outcomes: Outcomes) -> Ratio:

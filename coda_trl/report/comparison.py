@@ -1,19 +1,96 @@
 """What the sections share: the runs, the reference, and how difficult each problem is."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..analysis.difficulty import Key, pool_problems, pooled_success_rate
-from ..evaluation.columns import SampleColumns
+from ..analysis.difficulty import Sorting, pool_problems, sort_problems
+from ..evaluation.columns import PARTS, SampleColumns
 from ..evaluation.metrics import Outcomes
 from .runs import Run
 
-# The paper's thresholds on the success rate: above the first a problem is easy, below the second hard.
-EASY, HARD = 0.75, 0.25
-BANDS = ("easy", "medium", "hard")
+CROSS_FIT = (
+    f"No run is judged on the samples that sorted it: the samples of a problem are divided into {PARTS} parts, and "
+    f"each part is measured on problems as the success rate of the other {PARTS - 1} sorts them."
+)
+NEEDS = "at least two samples with a verdict (samples.jsonl) of a problem: some sort, the others are measured."
+
+
+def without_verdict(runs: Sequence[Run]) -> str:
+    """How many samples have no verdict, and what that means for accuracies; empty if all have one."""
+    counts = {run.name: sum(int(np.isnan(columns.correct).sum()) for columns in run.samples.values()) for run in runs}
+    found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    return f"Answers without a verdict count for tokens alone: {found}." if found else ""
+
+
+@dataclass(frozen=True)
+class View:
+    """
+    Some runs on problems that are sorted for all of them alike.
+
+    Args:
+        runs (`list[Run]`):
+            The runs.
+        sorters (`list[Run]`):
+            Those whose success rate, with equal weight, says how difficult a problem is.
+        reference (`Run`, *optional*):
+            The run that others are compared with.
+    """
+
+    runs: list[Run]
+    sorters: list[Run]
+    reference: Run | None
+
+    @cached_property
+    def sorting(self) -> Sorting:
+        """The problems that all sorting runs have, with their success rates."""
+        return sort_problems([run.samples for run in self.sorters])
+
+    @cached_property
+    def bands(self) -> dict[str, np.ndarray]:
+        """Easy, medium and hard ones, without bands that are empty; see [`Sorting.bands`]."""
+        return {band: chosen for band, chosen in self.sorting.bands().items() if self.num_problems(chosen)}
+
+    @cached_property
+    def columns(self) -> dict[str, SampleColumns]:
+        """Samples of the problems, over benchmarks, by run."""
+        return {run.name: pool_problems(run.samples, self.sorting.keys) for run in self.runs}
+
+    @property
+    def others(self) -> list[Run]:
+        """The runs that are compared with the reference."""
+        return [run for run in self.runs if run is not self.reference]
+
+    def parts(self, run: Run) -> Outcomes:
+        """A run's samples, over benchmarks, summed up by problem and part."""
+        return self.columns[run.name].in_parts
+
+    def chosen(self, run: Run, band: str) -> np.ndarray:
+        """Which of a run's samples are in a band."""
+        columns = self.columns[run.name]
+        return self.bands[band][columns.problem, columns.part]
+
+    def num_problems(self, chosen: np.ndarray, *runs: Run) -> int:
+        """Number of problems with a chosen part that each of the runs (by default, any) has samples of."""
+        there = [self.parts(run).samples > 0 for run in runs or self.runs]
+        there = np.all(there, axis=0) if runs else np.any(there, axis=0)
+        return int((chosen & there).any(axis=1).sum())
+
+    @property
+    def sorted_by(self) -> str:
+        """The sorting runs in words."""
+        *others, last = (run.name for run in self.sorters)
+        return f"{', '.join(others)} and {last}" if others else last
+
+    @property
+    def extent(self) -> str:
+        """How many problems are sorted, and of which benchmarks."""
+        there = self.sorting.sorted.any(axis=1)
+        counts = Counter(self.sorting.keys[row][0] for row in np.flatnonzero(there))
+        return f"{there.sum():,} problems ({', '.join(f'{name} {count:,}' for name, count in counts.items())})"
 
 
 @dataclass(frozen=True)
@@ -26,13 +103,14 @@ class Comparison:
             All runs, in the order given.
         reference (`Run`, *optional*):
             The run that others are compared with; `None` if there is only one run.
-        difficulty_run (`Run`, *optional*):
-            The run whose success rate says how difficult a problem is; `None` pools all runs.
+        difficulty_runs (`Sequence[Run]`, *optional*):
+            The runs whose success rate says how difficult a problem is. By default every comparison is sorted by the
+            two runs that it compares, so that no other run moves its numbers.
     """
 
     runs: list[Run]
     reference: Run | None
-    difficulty_run: Run | None = None
+    difficulty_runs: Sequence[Run] = ()
 
     @property
     def others(self) -> list[Run]:
@@ -45,56 +123,34 @@ class Comparison:
         return [run for run in self.runs if run.samples]
 
     @cached_property
-    def success_rate(self) -> dict[Key, float]:
-        """Success rate of the problems that all runs with samples have answered, by benchmark and problem id."""
-        if not self.sampled:
-            return {}
-        shared = pooled_success_rate([run.outcomes for run in self.sampled])
-        if self.difficulty_run is None:
-            return shared
-        own = pooled_success_rate([self.difficulty_run.outcomes])
-        return {key: own[key] for key in shared}
-
-    @cached_property
-    def bands(self) -> dict[str, list[Key]]:
-        """The same problems as easy (success rate at least 0.75), hard (at most 0.25) and medium."""
-        bands: dict[str, list[Key]] = {band: [] for band in BANDS}
-        for key, rate in self.success_rate.items():
-            bands["easy" if rate >= EASY else "hard" if rate <= HARD else "medium"].append(key)
-        return bands
+    def views(self) -> list[View]:
+        """Runs on problems that are sorted for all of them alike, as far as any can be sorted."""
+        reference = self.reference if self.reference is not None and self.reference.samples else None
+        if self.difficulty_runs:
+            views = [View(self.sampled, list(self.difficulty_runs), reference)]
+        elif reference is not None and len(self.sampled) > 1:
+            pairs = [[reference, run] for run in self.sampled if run is not reference]
+            views = [View(pair, pair, reference) for pair in pairs]
+        else:
+            views = [View([run], [run], None) for run in self.sampled]
+        return [view for view in views if view.bands]
 
     @property
-    def difficulty_source(self) -> str:
-        """Whose success rate it is, in words."""
-        if self.difficulty_run is not None:
-            return f"the success rate of {self.difficulty_run.name}"
-        return "the success rate over all runs together" if len(self.sampled) > 1 else "the run's own success rate"
+    def difficulty(self) -> str:
+        """How problems were sorted, in sentences."""
+        if self.difficulty_runs:
+            how = f"Problems are sorted by the success rate of {self.views[0].sorted_by}"
+            if len(self.difficulty_runs) > 1:
+                how += ", each with the same weight"
+        elif self.views[0].reference is not None:
+            how = "For each comparison, problems are sorted by the success rate of its two runs, with equal weight"
+        else:
+            how = "Problems are sorted by the run's own success rate"
+        return f"{how}. {CROSS_FIT}"
 
-
-def pool(run: Run, keys: Sequence[Key]) -> Outcomes:
-    """Samples of some problems, over benchmarks, summed up by problem."""
-    return pool_problems(run.outcomes, keys)
-
-
-def pool_samples(run: Run, keys: Sequence[Key]) -> SampleColumns:
-    """Samples of some problems, over benchmarks, as one benchmark."""
-    wanted: dict[str, list[str]] = {}
-    for benchmark, problem in keys:
-        wanted.setdefault(benchmark, []).append(problem)
-    parts, names, start = [], [], 0
-    for benchmark, problems in wanted.items():
-        columns = run.samples[benchmark]
-        position = {problem: index for index, problem in enumerate(columns.problems)}
-        renumber = np.full(len(columns.problems), -1)
-        renumber[[position[problem] for problem in problems]] = np.arange(start, start + len(problems))
-        problem = renumber[columns.problem]
-        chosen = problem >= 0
-        numbers = (columns.sample, columns.correct, columns.tokens, columns.truncated, *columns.counts.values())
-        parts.append([problem[chosen], *(column[chosen] for column in numbers)])
-        counted = columns.counts
-        names += [f"{benchmark}/{problem}" for problem in problems]
-        start += len(problems)
-    problem, sample, correct, tokens, truncated, *rest = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
-    )
-    return SampleColumns(names, problem, sample, correct, tokens, truncated, dict(zip(counted, rest, strict=True)))
+    @property
+    def extent(self) -> str:
+        """How many problems are sorted and of which benchmarks, by view."""
+        if len(self.views) == 1:
+            return f"{self.views[0].extent}."
+        return "; ".join(f"{view.sorted_by}: {view.extent}" for view in self.views) + "."

@@ -1,13 +1,15 @@
 """The question the project asks: fewer tokens on easy problems, and nothing lost on hard ones?"""
 
+import itertools
+
 import numpy as np
 
-from ..analysis.difficulty import PERCENTILES, compare_buckets
+from ..analysis.difficulty import BANDS, EASY, HARD, PERCENTILES, bucket_names, compare_buckets
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison as Difference
-from ..evaluation.comparison import compare
+from ..evaluation.comparison import compare_within
 from ..evaluation.metrics import accuracy, mean_tokens
-from .comparison import BANDS, EASY, HARD, Comparison, pool
+from .comparison import NEEDS, Comparison, View
 from .elements import Cell, Plot, Section, Table, difference, number, text, tokens
 from .main_results import NOISE
 from .runs import Run
@@ -29,30 +31,28 @@ def headline(comparison: Comparison) -> Section:
             The runs.
     """
     section = Section("answer", "Easy problems shorter, hard problems kept?", "")
-    if not comparison.success_rate:
-        section.missing = "This needs samples (samples.jsonl) of problems that all evaluated runs have in common."
+    if not comparison.views:
+        section.missing = f"This needs {NEEDS}"
         return section
-    section.text = (
-        "\n".join(_sentence(comparison, run) for run in comparison.others if run.samples)
-        if (comparison.reference is not None and comparison.reference.samples)
-        else "No second run with samples to compare with."
-    )
+    sentences = [_sentence(view, run) for view, run in _compared(comparison)]
+    section.text = "\n".join(sentences) or "No second run with samples to compare with."
     section.items = [_band_table(comparison)]
     return section
 
 
-def _band_differences(comparison: Comparison, run: Run) -> dict[str, Difference]:
-    return {
-        band: compare({band: pool(run, keys)}, {band: pool(comparison.reference, keys)})
-        for band, keys in comparison.bands.items()
-        if keys
-    }
+def _compared(comparison: Comparison) -> list[tuple[View, Run]]:
+    return [(view, run) for view in comparison.views if view.reference for run in view.others]
 
 
-def _sentence(comparison: Comparison, run: Run) -> str:
+def _compare(view: View, run: Run, band: str) -> Difference:
+    return compare_within(view.parts(run), view.parts(view.reference), view.bands[band], band)
+
+
+def _sentence(view: View, run: Run) -> str:
     parts = []
-    for band, result in _band_differences(comparison, run).items():
-        if band == "medium":
+    for band in view.bands:
+        result = _compare(view, run, band)
+        if band == "medium" or not result.num_problems:
             continue
         change, points = result.token_change, result.accuracy_points
         spent = f"{abs(change.value):.0f}% {'fewer' if change.value < 0 else 'more'} tokens"
@@ -67,40 +67,53 @@ def _sentence(comparison: Comparison, run: Run) -> str:
         elif not points.excludes_zero:
             moved = f"no change in accuracy beyond noise ({points.value:+.1f} points{span})"
         parts.append(f"on {result.num_problems:,} {band} problems {spent} and {moved}".replace("-", "−"))
-    return f"{run.name} against {comparison.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."
+    return f"{run.name} against {view.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."
 
 
 def _band_table(comparison: Comparison) -> Table:
-    header, rows = ["Problems that are", "Run", "Problems", "Accuracy (%)", "Tokens"], []
-    has_reference = comparison.reference is not None and bool(comparison.reference.samples)
-    if has_reference:
-        header += ["Δ accuracy (points)", "Δ tokens"]
-    for band in BANDS:
-        keys = comparison.bands[band]
-        if not keys:
-            continue
-        for run in comparison.sampled:
-            outcomes = pool(run, keys)
-            row = [
-                text(_BAND_NAMES[band]),
+    several, compared = len(comparison.views) > 1, bool(_compared(comparison))
+    rows, fewer_pairs = [], False
+    for band, view in itertools.product(BANDS, comparison.views):
+        for run in view.runs:
+            if band not in view.bands or not (problems := view.num_problems(view.bands[band], run)):
+                continue
+            chosen, parts = view.bands[band], view.parts(run)
+            row = [text(_BAND_NAMES[band])]
+            if several:
+                row.append(text(view.sorted_by))
+            row += [
                 text(run.name),
-                number(len(keys), digits=0),
-                number(estimate(accuracy(outcomes)), 100, 1),
-                tokens(estimate(mean_tokens(outcomes))),
+                number(problems, digits=0),
+                number(estimate(accuracy(parts).within(chosen)), 100, 1),
+                tokens(estimate(mean_tokens(parts).within(chosen))),
             ]
-            if has_reference and run is comparison.reference:
-                row += [Cell(""), Cell("")]
-            elif has_reference:
-                result = compare({band: outcomes}, {band: pool(comparison.reference, keys)})
+            if compared and run is view.reference:
+                row += [Cell("")] * 3
+            elif compared:
+                result = _compare(view, run, band)
+                fewer_pairs |= result.num_problems < max(problems, view.num_problems(chosen, view.reference))
                 row += [
+                    number(result.num_problems, digits=0),
                     difference(result.accuracy_points),
                     difference(result.token_change, digits=0, unit="%", higher_is_better=None),
                 ]
             rows.append(row)
+    header = ["Problems that are", *(["Sorted by"] if several else []), "Run", "Problems", "Accuracy (%)", "Tokens"]
+    header += ["Pairs", "Δ accuracy (points)", "Δ tokens"] if compared else []
+    if compared and not fewer_pairs:  # the number of pairs is worth a column only where it is smaller
+        pairs = header.index("Pairs")
+        header, *rows = ([*row[:pairs], *row[pairs + 1 :]] for row in (header, *rows))
     return Table(
         key="difficulty_bands",
         title="By difficulty",
-        caption=f"Problems of all benchmarks together, sorted by {comparison.difficulty_source}. {NOISE}",
+        caption=" ".join(
+            [
+                comparison.difficulty,
+                "A problem whose rate is near a threshold may count in two groups, each time with other samples.",
+                f"Sorted are {comparison.extent}",
+                *([NOISE] if compared else []),
+            ]
+        ),
         header=header,
         rows=rows,
     )
@@ -117,39 +130,44 @@ def buckets(comparison: Comparison) -> Section:
     section = Section(
         "buckets",
         "Compute by difficulty",
-        f"Problems of all benchmarks together, sorted by {comparison.difficulty_source} and cut at the percentiles "
+        "Problems of all benchmarks together, sorted as above and cut at the percentiles "
         f"{', '.join(map(str, PERCENTILES))}; the hardest come first. Tied problems are cut at random.",
     )
-    reference = comparison.reference
-    others = [run for run in comparison.others if run.samples]
-    if not comparison.success_rate or reference is None or not reference.samples or not others:
-        section.missing = "This needs samples (samples.jsonl) of two runs on the same problems."
+    compared = _compared(comparison)
+    if not compared:
+        section.missing = f"This needs two runs with {NEEDS}"
         return section
-    results = {run.name: compare_buckets(run.outcomes, reference.outcomes, comparison.success_rate) for run in others}
-    first = next(iter(results.values()))
-    rows = []
-    for position, bucket in enumerate(first):
-        row = [text(bucket.name), number(bucket.num_problems, digits=0), number(100 * bucket.success_rate)]
-        for run in others:
-            result = results[run.name][position]
-            row += [
-                _ratio_cell(result.token_ratio),
-                difference(result.accuracy_points),
-            ]
-        rows.append(row)
+    reference = comparison.reference
+    results = {
+        run.name: compare_buckets(
+            run.samples, reference.samples, sorted_by=[sorter.samples for sorter in view.sorters]
+        )
+        for view, run in compared
+    }
+    rows = [
+        [
+            text(bucket.name),
+            text(run),
+            number(bucket.num_problems, digits=0),
+            number(100 * bucket.success_rate),
+            _ratio_cell(bucket.token_ratio),
+            difference(bucket.accuracy_points),
+        ]
+        for name in bucket_names()
+        for run, found in results.items()
+        for bucket in found
+        if bucket.name == name
+    ]
     section.items = [
         _bucket_plot(comparison, results),
         Table(
             key="difficulty_buckets",
             title="Difficulty buckets",
-            caption=f"Token ratio: mean tokens over those of {reference.name}; below 1 the run spends less. Δ "
-            f"accuracy in percentage points. {NOISE}",
-            header=[
-                "Percentile",
-                "Problems",
-                "Success (%)",
-                *(column for run in others for column in (f"{run.name}: token ratio", f"{run.name}: Δ accuracy")),
-            ],
+            caption="Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. "
+            "Success: rate of the sorting runs on the samples that did not sort. "
+            f"Token ratio: mean tokens over those of {reference.name}; below 1 the run spends less. Δ "
+            f"accuracy in percentage points. {NOISE} Sorted are {comparison.extent}",
+            header=["Percentile", "Run", "Problems", "Success (%)", "Token ratio", "Δ accuracy (points)"],
             rows=rows,
         ),
     ]
@@ -166,8 +184,9 @@ def _bucket_plot(comparison: Comparison, results: dict) -> Plot:
     figure, axes = panels(1, 2, height=3.4)
     styles = run_styles([run.name for run in comparison.runs], comparison.reference.name)
     data: dict[str, list] = {}
+    names = bucket_names()
     for offset, (name, found) in enumerate(results.items()):
-        x = np.arange(len(found)) + (offset - (len(results) - 1) / 2) * 0.12
+        x = np.array([names.index(bucket.name) for bucket in found]) + (offset - (len(results) - 1) / 2) * 0.12
         for panel, quantity in zip(axes, ("token_ratio", "accuracy_points"), strict=True):
             values = [getattr(bucket, quantity) for bucket in found]
             y = np.array([value.value for value in values])
@@ -188,7 +207,6 @@ def _bucket_plot(comparison: Comparison, results: dict) -> Plot:
             }
             for bucket in found
         ]
-    names = [bucket.name for bucket in next(iter(results.values()))]
     for panel, title, level in zip(
         axes, (f"tokens / tokens of {comparison.reference.name}", "accuracy difference (points)"), (1, 0), strict=True
     ):

@@ -19,7 +19,7 @@ from ..evaluation.metrics import (
     unscorable_share,
     wrong_tokens,
 )
-from .comparison import Comparison
+from .comparison import Comparison, without_verdict
 from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text, tokens
 from .runs import Run, benchmark_order
 from .style import legend, panels, run_styles
@@ -115,18 +115,19 @@ def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: st
     results = [[average_estimate(run, names, metric) for names in sets.values()] for run in comparison.runs]
     digits = [1 if metric == "accuracy" else token_digits(column) for column in zip(*results, strict=True)]
     scale = 100 if metric == "accuracy" else 1
-    rows, marked = [], set()
+    rows, marked, fewer = [], set(), []
     for run, row in zip(comparison.runs, results, strict=True):
         cells = (_cell(result, scale, places) for result, places in zip(row, digits, strict=True))
         rows.append([text(run.name), *cells])
     for run in comparison.others:
         differences = [run_difference(run, comparison.reference, names) for names in sets.values()]
+        fewer += _fewer_pairs(run, comparison.reference, dict(zip(sets, differences, strict=True)))
         marked.add(len(rows))
         rows.append([text(f"Δ {run.name}"), *(_difference_cell(result, metric) for result in differences)])
     return Table(
         key=metric,
         title=title,
-        caption=_caption(comparison, metric),
+        caption=_caption(comparison, metric, fewer),
         header=["", *sets],
         rows=rows,
         differences=frozenset(marked),
@@ -150,12 +151,37 @@ def _difference_cell(result: Difference | None, metric: str) -> Cell:
     return difference(result.token_change, digits=0, unit="%", higher_is_better=False)
 
 
-def _caption(comparison: Comparison, metric: str) -> str:
-    intervals = "95% intervals in brackets, where there are samples."
-    if comparison.reference is None:
-        return intervals
-    unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
-    return f"Δ: difference to {comparison.reference.name} in {unit}. {intervals} {NOISE}"
+def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Difference | None]) -> list[str]:
+    """Differences that rest on fewer problems than either run has."""
+    found = []
+    for benchmark, result in differences.items():
+        sides = [each.outcomes[benchmark].problems for each in (run, reference) if benchmark in each.outcomes]
+        if result is not None and len(sides) == 2 and result.num_problems < max(map(len, sides)):
+            found.append(f"{run.name} {result.num_problems:,} in {benchmark}")
+    return found
+
+
+def _problems(comparison: Comparison) -> str:
+    """How many problems the numbers of each benchmark rest on."""
+    by_run = {
+        run.name: ", ".join(f"{name} {len(outcomes.problems):,}" for name, outcomes in run.outcomes.items())
+        for run in comparison.sampled
+    }
+    if len(set(by_run.values())) > 1:
+        return f"Problems: {'; '.join(f'{name}: {counts}' for name, counts in by_run.items())}."
+    return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
+
+
+def _caption(comparison: Comparison, metric: str, fewer: list[str]) -> str:
+    sentences = ["95% intervals in brackets, where there are samples.", _problems(comparison)]
+    if comparison.reference is not None:
+        unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
+        sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
+    if fewer:
+        sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
+    if metric == "accuracy":
+        sentences.append(without_verdict(comparison.sampled))
+    return " ".join(filter(None, sentences))
 
 
 def _details(comparison: Comparison) -> Table:
@@ -187,9 +213,10 @@ def _details(comparison: Comparison) -> Table:
     return Table(
         key="details",
         title="Details",
-        caption="pass@k: probability that at least one of k samples is correct, in percent, estimated without bias. "
-        "Tokens of correct and of wrong answers. Truncated: percent of answers that ended at the token limit. "
-        "Unscorable: percent without a verdict.",
+        caption="pass@k: probability that at least one of k samples is correct, in percent, estimated without bias "
+        "from those with a verdict. Tokens of correct and of wrong answers. Truncated: percent of answers that ended "
+        "at the token limit. "
+        "Unscorable: percent without a verdict. " + without_verdict(comparison.sampled),
         header=[
             "Benchmark",
             "Run",

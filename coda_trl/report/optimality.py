@@ -1,16 +1,21 @@
 """What tokens are worth: success within a budget, marginal gain, and the best budget for a price, by difficulty."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
+from ..analysis.difficulty import BANDS
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
-from .comparison import BANDS, Comparison, pool_samples
+from ..evaluation.columns import PARTS
+from .comparison import NEEDS, Comparison
 from .elements import Plot, Section, Table, number, text
 from .style import legend, panels, run_styles
+
+Labels = tuple[str, str]  # who sorted, and the run
+Curves = dict[str, dict[Labels, BudgetCurve]]  # by band
 
 _PER = 1000  # prices are shown in percentage points per this many tokens
 
@@ -27,24 +32,30 @@ def optimality(comparison: Comparison) -> Section:
         "optimality",
         "What tokens are worth",
         "Success within a budget of n tokens, as if every answer were cut off there: read off one run, without "
-        "generating again. With a price λ per token, the best budget n* maximises Pr(correct | n) − λ n; it moves "
-        "where the price passes a slope of the curve's concave envelope.",
+        "generating again. Problems are sorted as above. With a price λ per token, the best budget n* maximises "
+        "Pr(correct | n) − λ n; it moves where the price passes a slope of the curve's concave envelope.",
     )
-    curves: dict[str, dict[str, BudgetCurve]] = {}
-    for band in BANDS:
-        for run in comparison.sampled:
-            if comparison.bands[band]:
-                columns = pool_samples(run, comparison.bands[band])
-                curves.setdefault(band, {})[run.name] = budget_curve(columns.problem, columns.correct, columns.tokens)
+    curves = {band: found for band in BANDS if (found := dict(_curves(comparison, band)))}
     if not curves:
-        section.missing = "This needs samples (samples.jsonl) of problems that all evaluated runs have in common."
+        section.missing = f"This needs {NEEDS}"
         return section
     prices = _prices(curves)
-    section.items = [_plot(comparison, curves), _table(curves, prices)]
+    section.items = [_plot(comparison, curves), _table(comparison, curves, prices)]
     return section
 
 
-def _prices(curves: dict[str, dict[str, BudgetCurve]]) -> list[float]:
+def _curves(comparison: Comparison, band: str) -> Iterator[tuple[Labels, BudgetCurve]]:
+    for view in comparison.views:
+        for run in view.runs if band in view.bands else ():
+            columns, chosen = view.columns[run.name], view.chosen(run, band)
+            chosen &= ~np.isnan(columns.correct)
+            if chosen.any():
+                cell = columns.problem * PARTS + columns.part  # which weigh the same, as in accuracies
+                curve = budget_curve(cell[chosen], columns.correct[chosen], columns.tokens[chosen])
+                yield (view.sorted_by, run.name), curve
+
+
+def _prices(curves: Curves) -> list[float]:
     """A low, a middle and a high price at which something happens, rounded to one digit."""
     moves = [
         price for band in curves.values() for curve in band.values() for price, _ in best_budgets(curve) if price > 0
@@ -55,15 +66,16 @@ def _prices(curves: dict[str, dict[str, BudgetCurve]]) -> list[float]:
     return sorted({float(f"{price:.0e}") for price in picked})
 
 
-def _table(curves: dict[str, dict[str, BudgetCurve]], prices: list[float]) -> Table:
+def _table(comparison: Comparison, curves: Curves, prices: list[float]) -> Table:
     rows = []
+    several = len(comparison.views) > 1
     for band, by_run in curves.items():
-        for run, curve in by_run.items():
+        for labels, curve in by_run.items():
             moves = best_budgets(curve)
             rows.append(
                 [
                     text(band),
-                    text(run),
+                    *map(text, labels if several else labels[1:]),
                     number(100 * curve.success[-1]),
                     *(number(best_budget(curve, price), digits=0) for price in prices),
                     number(100 * _PER * moves[0][0] if moves else float("nan"), digits=2),
@@ -75,9 +87,10 @@ def _table(curves: dict[str, dict[str, BudgetCurve]], prices: list[float]) -> Ta
         title="Best budgets",
         caption=f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in "
         "percent. Above the highest price no token is worth buying; below the lowest the longest useful budget is "
-        "best. All prices at which n* moves are in tables.json.",
+        f"best. All prices at which n* moves are in tables.json. Sorted are {comparison.extent}",
         header=[
             "Difficulty",
+            *(["Sorted by"] if several else []),
             "Run",
             "Pr (%)",
             *(f"n* at λ = {100 * _PER * price:g}" for price in prices),
@@ -108,7 +121,7 @@ def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: An
     axis.step(x, y, where="pre", **line)
 
 
-def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> Plot:
+def _plot(comparison: Comparison, curves: Curves) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
     styles = run_styles(
         [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
@@ -120,14 +133,15 @@ def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> 
         shortest = min((curve.budgets[1] for curve in by_run.values() if len(curve.budgets) > 1), default=1)
         grid = np.unique(np.geomspace(max(1, shortest / 2), max(2, longest), 200).astype(int))
         coarse = np.concatenate([[0], np.unique(np.geomspace(max(1, shortest), max(2, longest), 12).astype(int))])
-        for name, curve in by_run.items():
+        for (sorters, name), curve in by_run.items():
             line = {"color": styles[name]["color"], "linestyle": styles[name]["linestyle"], "linewidth": 1.5}
             success.step(grid, 100 * curve.at(grid), where="post", label=name, **line)
             slopes = 100 * _PER * curve.marginal_gain(coarse)
             gain.stairs(slopes, coarse, baseline=None, **line)
             moves = best_budgets(curve)
             draw_best_budgets(best, moves, **line)
-            data.setdefault(band, {})[name] = {
+            key = name if len(comparison.views) == 1 else f"{name} ({sorters})"
+            data.setdefault(band, {})[key] = {
                 "budgets": grid.tolist(),
                 "success_percent": (100 * curve.at(grid)).tolist(),
                 "marginal_gain": {"budgets": coarse.tolist(), "points_per_1000_tokens": slopes.tolist()},
@@ -135,7 +149,8 @@ def _plot(comparison: Comparison, curves: dict[str, dict[str, BudgetCurve]]) -> 
                     {"price_points_per_1000_tokens": 100 * _PER * price, "budget": budget} for price, budget in moves
                 ],
             }
-        success.set_title(f"{band}: {len(comparison.bands[band]):,} problems")
+        sizes = {view.num_problems(view.bands[band]) for view in comparison.views if band in view.bands}
+        success.set_title(f"{band}: {'–'.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} problems")
         success.set_xscale("log")
         success.set_ylim(bottom=0)
         success.set_xlabel("budget n (tokens)")

@@ -14,7 +14,7 @@ from .main_results import main_results
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import write_figures, write_numbers, write_page, write_tables
-from .runs import Run, load_run
+from .runs import Run, load_run, unify_problems
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -30,7 +30,7 @@ def build_report(
     *,
     title: str = "Reasoning length by difficulty",
     split_by: str = "rung",
-    difficulty_run: str | None = None,
+    difficulty_run: str | Sequence[str] = (),
     tables_json: bool = True,
 ) -> Path:
     """
@@ -50,9 +50,10 @@ def build_report(
             Heading of the page.
         split_by (`str`, *optional*, defaults to `"rung"`):
             Field of the samples that splits a benchmark into one column for each of its values, where they have it.
-        difficulty_run (`str`, *optional*):
-            Name of the run whose success rate says how difficult a problem is. Defaults to all runs together, which
-            favours none.
+        difficulty_run (`str` or `Sequence[str]`, *optional*):
+            Name or names of the runs whose success rate, with equal weight, says how difficult a problem is, such as
+            the model that all trainings started from. By default every comparison is sorted by the two runs that it
+            compares, so that no other run moves its numbers.
         tables_json (`bool`, *optional*, defaults to `True`):
             Whether to write `tables.json`.
 
@@ -74,14 +75,16 @@ def build_report(
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
-    for argument, name in (("reference", reference), ("difficulty_run", difficulty_run)):
-        if name is not None and name not in runs:
+    difficulty_runs = [difficulty_run] if isinstance(difficulty_run, str) else list(difficulty_run)
+    named = [("reference", reference)] if reference is not None else []
+    for argument, name in (*named, *(("difficulty_run", name) for name in difficulty_runs)):
+        if name not in runs:
             raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(runs)}")
     loaded = {
         name: load_run(name, [folders] if isinstance(folders, str | os.PathLike) else folders, split_by)
         for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run")
     }
-    comparison = _compare(loaded, reference, difficulty_run)
+    comparison = _compare(loaded, reference, difficulty_runs)
     with rc_context(PLOT_SETTINGS):
         return _write(comparison, Path(out), title, tables_json)
 
@@ -100,13 +103,15 @@ def _write(comparison: Comparison, out: Path, title: str, tables_json: bool) -> 
     return out / PAGE
 
 
-def _compare(runs: dict[str, Run], reference: str | None, difficulty_run: str | None) -> Comparison:
+def _compare(runs: dict[str, Run], reference: str | None, difficulty_runs: Sequence[str]) -> Comparison:
     if reference is None and len(runs) > 1:
         reference = next(iter(runs))
-    if difficulty_run is not None and not runs[difficulty_run].samples:
-        raise ValueError(f"difficulty_run={difficulty_run!r} has no samples to take a success rate from")
+    for name in difficulty_runs:
+        if not runs[name].samples:
+            raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
+    unify_problems([runs[reference], *runs.values()] if reference is not None else list(runs.values()))
     return Comparison(
         list(runs.values()),
         runs[reference] if reference is not None and len(runs) > 1 else None,
-        runs[difficulty_run] if difficulty_run is not None else None,
+        [runs[name] for name in difficulty_runs],
     )

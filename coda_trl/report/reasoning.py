@@ -1,14 +1,18 @@
 """How answers are reasoned: reflective words (the paper's Table 2) and signs of overthinking (its appendix)."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from ..analysis.reflection import REFLECTIVE_TERMS, Reflection
+from ..analysis.difficulty import EASY, HARD
+from ..analysis.reflection import REFLECTIVE_TERMS
 from ..evaluation.bootstrap import estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import Ratio
-from .comparison import EASY, HARD, Comparison, pool_samples
+from .comparison import Comparison, View, without_verdict
 from .elements import Cell, Section, Table, number, text
 from .main_results import all_benchmarks
+from .runs import Run
 
 
 def reasoning(comparison: Comparison) -> Section:
@@ -29,28 +33,29 @@ def reasoning(comparison: Comparison) -> Section:
         section.missing = "This needs samples (samples.jsonl)."
         return section
     section.items = [_reflection_table(comparison)]
-    if comparison.bands["easy"]:
-        section.items.append(_overthinking_table(comparison))
+    table = _overthinking_table(comparison)
+    if table.rows:
+        section.items.append(table)
     else:
         section.text += f" No problem is easy (success rate at least {EASY:.0%}), so overthinking is not counted."
     return section
 
 
-def _reflection(columns: SampleColumns) -> Reflection:
-    reflective = columns.counts["reflective"] == 1
-    return Reflection(len(reflective), int(reflective.sum()), int((reflective & (columns.correct == 1)).sum()))
-
-
 def _reflection_row(columns: SampleColumns) -> list[Cell]:
-    counts = _reflection(columns)
-    reflective = columns.per_problem(columns.counts["reflective"])
-    correct = columns.per_problem((columns.counts["reflective"] == 1) & (columns.correct == 1))
+    marked = columns.counts["reflective"] == 1
     samples = columns.per_problem(np.ones(len(columns.problem)))
+    graded = columns.per_problem(marked & ~np.isnan(columns.correct))
     return [
-        number(counts.responses, digits=0),
-        number(estimate(Ratio(reflective, samples)), 100, 1),
-        number(estimate(Ratio(correct, reflective)), 100, 1),
+        number(len(columns.problem), digits=0),
+        number(estimate(Ratio(columns.per_problem(marked), samples)), 100, 1),
+        number(estimate(Ratio(columns.per_problem(marked & (columns.correct == 1)), graded)), 100, 1),
     ]
+
+
+def _sorted_samples(comparison: Comparison, band: str) -> Iterator[tuple[View, Run, SampleColumns]]:
+    for view in comparison.views:
+        for run in view.runs if band in view.bands else ():
+            yield view, run, view.columns[run.name].take(view.chosen(run, band))
 
 
 def _reflection_table(comparison: Comparison) -> Table:
@@ -59,15 +64,16 @@ def _reflection_table(comparison: Comparison) -> Table:
         for run in comparison.sampled:
             if benchmark in run.samples:
                 rows.append([text(benchmark), text(run.name), *_reflection_row(run.samples[benchmark])])
-    if comparison.bands["hard"]:
-        for run in comparison.sampled:
-            hard = pool_samples(run, comparison.bands["hard"])
-            rows.append([text(f"all hard problems (success ≤ {HARD:.0%})"), text(run.name), *_reflection_row(hard)])
+    for view, run, hard in _sorted_samples(comparison, "hard"):
+        of = f", of {view.sorted_by}" if len(comparison.views) > 1 else ""
+        label = f"all hard problems (success ≤ {HARD:.0%}{of})"
+        rows.append([text(label), text(run.name), *_reflection_row(hard)])
     return Table(
         key="reflection",
         title="Reflective responses",
         caption=f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective "
-        "terms (whole words, in any case). Correct ratio: percent of these that are correct.",
+        "terms (whole words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
+        + without_verdict(comparison.sampled),
         header=["Benchmark", "Run", "Responses", "Reflection ratio (%)", "Correct ratio (%)"],
         rows=rows,
     )
@@ -75,9 +81,8 @@ def _reflection_table(comparison: Comparison) -> Table:
 
 def _overthinking_table(comparison: Comparison) -> Table:
     rows = []
-    keys = comparison.bands["easy"]
-    for run in comparison.sampled:
-        columns = pool_samples(run, keys)
+    several = len(comparison.views) > 1
+    for view, run, columns in _sorted_samples(comparison, "easy"):
         samples = columns.per_problem(np.ones(len(columns.problem)))
         told = ~np.isnan(columns.counts["restatements"])
         restatements = np.where(told, columns.counts["restatements"], 0)
@@ -90,7 +95,8 @@ def _overthinking_table(comparison: Comparison) -> Table:
         readable = columns.per_problem(told)
         rows.append(
             [
-                text(run.name),
+                *map(text, (view.sorted_by, run.name) if several else (run.name,)),
+                number(len(columns.problems), digits=0),
                 number(len(columns.problem), digits=0),
                 show(restatements, readable, 1, 2),
                 show(restatements > 0, readable, 100, 1),
@@ -98,12 +104,13 @@ def _overthinking_table(comparison: Comparison) -> Table:
                 show(columns.counts["verifications"] > 1, samples, 100, 1),
             ]
         )
+    header = ["Run", "Problems", "Responses", "Restatements", "Restating (%)", "Checks", "Checking repeatedly (%)"]
     return Table(
         key="overthinking",
         title=f"Overthinking on easy problems (success ≥ {EASY:.0%})",
         caption="Restatements: passages that repeat at least six words of the problem in a row. Checks: forms of "
         "check, verify, re-evaluate, re-examine, confirm. Both per response, and the percent of responses that "
-        "restate at all or check more than once.",
-        header=["Run", "Responses", "Restatements", "Restating (%)", "Checks", "Checking repeatedly (%)"],
+        "restate at all or check more than once. Problems are sorted as above.",
+        header=["Sorted by", *header] if several else header,
         rows=rows,
     )

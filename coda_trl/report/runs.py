@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate
 from ..evaluation.columns import Count, SampleColumns, load_samples
+from ..evaluation.comparison import in_terms_of
 from ..evaluation.metrics import Outcomes
 from ..evaluation.samples import SAMPLES_FILE
 
@@ -174,11 +175,37 @@ def _note_missing(run: Run) -> None:
             )
         unscorable = int(np.isnan(columns.correct).sum())
         if unscorable:
-            run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, left out of accuracies")
+            run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, which count for tokens alone")
         if np.isnan(columns.counts["restatements"]).all():
             run.missing.append(f"{benchmark}: samples without `prompt`, so restatements cannot be counted")
     if not run.log_history:
         run.missing.append("no training log: no training curves")
+
+
+def unify_problems(runs: Sequence[Run]) -> None:
+    """
+    Gives the problems of every run the ids that the first run with the benchmark has for them.
+
+    Args:
+        runs (`Sequence[Run]`):
+            The runs; their samples and notes are changed.
+
+    Raises:
+        ValueError: If two runs have other problems under the same ids.
+    """
+    first: dict[str, Run] = {}
+    for run in runs:
+        for benchmark, columns in run.samples.items():
+            owner = first.setdefault(benchmark, run)
+            names = f"{benchmark!r} of {run.name} and of {owner.name}"
+            problems = in_terms_of(columns, owner.samples[benchmark], names)
+            if problems != columns.problems:
+                run.samples[benchmark] = replace(columns, problems=problems)
+                shared = len(set(problems) & set(owner.samples[benchmark].problems))
+                run.missing.append(
+                    f"{benchmark}: ids stand for other problems than in {owner.name}; {shared:,} of {len(problems):,} "
+                    "problems were found again by prompt and solution"
+                )
 
 
 def benchmark_order(name: str) -> tuple:
