@@ -224,6 +224,106 @@ def test_the_answer_is_given_in_words(full):
     assert re.search(r"on \d+ easy problems 50% fewer tokens and no change in accuracy beyond noise", text)
 
 
+def read_lines(folder):
+    return [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+
+
+def write_lines(folder, samples):
+    folder.mkdir(exist_ok=True)
+    (folder / "samples.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    return folder
+
+
+def about(table, run):
+    """Rows of a run without the column that tells sortings apart."""
+    skip = table["columns"].index("Sorted by") if "Sorted by" in table["columns"] else None
+    rows = ([cell for i, cell in enumerate(row) if i != skip] for row in table["rows"])
+    return [row for row in rows if any(cell["text"] == run for cell in row)]
+
+
+def test_a_partial_run_moves_no_number_of_the_others(tmp_path, undrawn):
+    runs = {"GRPO": write_samples(tmp_path / "grpo"), "CODA": write_samples(tmp_path / "coda", token_factor=0.5)}
+    without = build_report(runs, "GRPO", tmp_path / "without")
+    runs["L1@64"] = write_lines(tmp_path / "l1", read_lines(write_samples(tmp_path / "all"))[:24])  # 6 problems
+    page = build_report(runs, "GRPO", tmp_path / "with")
+    before, after = read_tables(without)["tables"], read_tables(page)["tables"]
+    for key in ("difficulty_bands", "difficulty_buckets", "best_budgets", "overthinking"):
+        assert about(after[key], "CODA") == about(before[key], "CODA") != [], key
+    assert read_tables(page)["figures"]["token_ratio"]["data"]["CODA"]
+    text = page.read_text()
+    assert "GRPO and CODA: 20 problems (b 20); GRPO and L1@64: 6 problems (b 6)." in text
+    assert "Problems: GRPO: b 20; CODA: b 20; L1@64: b 6." in text
+    assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
+
+
+def test_runs_that_sort_can_be_named(tmp_path, undrawn):
+    runs = {name: write_samples(tmp_path / name, problems=20) for name in ("start", "GRPO", "CODA")}
+    runs["L1@64"] = write_lines(tmp_path / "l1", read_lines(runs["start"])[:24])
+    page = build_report(runs, "GRPO", tmp_path / "report", difficulty_run="start")
+    table = read_tables(page)["tables"]["difficulty_bands"]
+    assert "Sorted by" not in table["columns"] and len(about(table, "GRPO")) == 3  # one set for all
+    pairs = table["columns"].index("Pairs")
+    assert [row[pairs]["text"] for row in about(table, "L1@64")] == ["1", "5"]  # medium and hard
+    assert about(table, "CODA")[-1][pairs]["value"] > 6
+    assert "Problems are sorted by the success rate of start." in page.read_text()
+    assert "No run is judged on the samples that sorted it" in page.read_text()
+
+
+def with_texts(samples, budget=None):
+    """Every problem with a prompt and a gold answer of its own."""
+    for sample in samples:
+        number = int(sample["problem_id"])
+        prompt = f"What is {number} plus 5?" + (f" Think for {budget} tokens." if budget else "")
+        yield sample | {"prompt": [{"role": "user", "content": prompt}], "solution": str(number + 5)}
+
+
+def renumbered(samples):
+    """The same problems under other ids, as if another script had shuffled the file."""
+    for sample in samples:
+        yield sample | {"problem_id": str((7 * int(sample["problem_id"]) + 3) % 20)}
+
+
+def test_problems_are_paired_by_their_text(tmp_path, undrawn):
+    samples = list(with_texts(read_lines(write_samples(tmp_path / "a"))))
+    others = list(with_texts(read_lines(write_samples(tmp_path / "b", token_factor=0.5))))
+    runs = {"GRPO": write_lines(tmp_path / "a", samples), "CODA": write_lines(tmp_path / "b", others)}
+    same = read_tables(build_report(runs, "GRPO", tmp_path / "same"))
+    write_lines(tmp_path / "b", renumbered(others))
+    shuffled = read_tables(build_report(runs, "GRPO", tmp_path / "shuffled"))
+    assert shuffled["tables"]["accuracy"]["rows"][-1] == same["tables"]["accuracy"]["rows"][-1]
+    assert shuffled["tables"]["difficulty_bands"] == same["tables"]["difficulty_bands"]
+    note = "b: ids stand for other problems than in GRPO; 20 of 20 problems were found again by prompt and solution"
+    assert note in shuffled["missing"]["CODA"] and note not in same["missing"]["CODA"]
+
+
+def test_other_problems_under_the_same_ids_are_refused(tmp_path, undrawn):
+    samples = list(with_texts(read_lines(write_samples(tmp_path / "a"))))
+    runs = {"GRPO": write_lines(tmp_path / "a", samples), "L1": tmp_path / "b"}
+    write_lines(tmp_path / "b", with_texts(samples, budget=64))  # worded otherwise, with the same gold answers
+    assert build_report(runs, "GRPO", tmp_path / "out").exists()
+    write_lines(tmp_path / "b", renumbered(with_texts(samples, budget=64)))
+    with pytest.raises(ValueError, match="problem '.*' is not the same in 'b' of L1 and of GRPO"):
+        build_report(runs, "GRPO", tmp_path / "out")
+    samples[1]["solution"] = "other"  # of the second sample of problem 0
+    write_lines(tmp_path / "b", samples)
+    with pytest.raises(ValueError, match="problem '0' in 'b' have the solutions '5' and 'other'"):
+        build_report(runs, "GRPO", tmp_path / "out")
+
+
+def test_samples_without_a_verdict_are_counted_in_captions(tmp_path, undrawn):
+    samples = [
+        {**sample, "correct": None} if i % 8 == 3 else sample
+        for i, sample in enumerate(read_lines(write_samples(tmp_path / "a")))
+    ]
+    write_lines(tmp_path / "a", samples)
+    page = build_report({"A": tmp_path / "a"}, None, tmp_path / "out")
+    assert page.read_text().count("Answers without a verdict count for tokens alone: A 10.") == 3
+    tables = read_tables(page)["tables"]
+    graded = [sample for sample in samples if sample["correct"] is not None]
+    right = sum(sample["correct"] for sample in graded) / len(graded)  # all of them are reflective
+    assert tables["reflection"]["rows"][0][-1]["value"] == pytest.approx(100 * right)
+
+
 def test_a_single_run_is_reported_without_comparisons(tmp_path, undrawn):
     page = build_report({"only": write_samples(tmp_path / "run")}, None, tmp_path / "report")
     content = read_tables(page)
