@@ -115,6 +115,18 @@ def stop_token_ids(
     return stop_tokens.ids
 
 
+def _context(files: ModelFiles) -> int:
+    return AutoConfig.from_pretrained(files.model).get_text_config().max_position_embeddings
+
+
+def model_length(files: ModelFiles, tokens: int) -> int:
+    """
+    Length to set vLLM up for: `tokens` rounded up to a multiple of 1,024, as far as the context permits. vLLM compiles
+    a model anew for every other length, which takes it longer than loading what it compiled for another benchmark.
+    """
+    return min(-(-tokens // 1024) * 1024, _context(files))
+
+
 def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int) -> None:
     """
     Checks that a prompt and its answer fit into the model.
@@ -122,7 +134,7 @@ def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int) -> No
     Raises:
         ValueError: If they do not.
     """
-    context = AutoConfig.from_pretrained(files.model).get_text_config().max_position_embeddings
+    context = _context(files)
     if longest_prompt + max_tokens > context:
         raise ValueError(
             f"max_tokens={max_tokens} and the longest prompt ({longest_prompt} tokens) exceed the context of "

@@ -24,7 +24,15 @@ from .comparison import benchmark_seed
 from .config import EvaluationConfig
 from .generation import Engine, Generation, Request
 from .metrics import accuracy, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
-from .models import ModelFiles, check_context, fingerprint, load_tokenizer, locate, stop_token_ids
+from .models import (
+    ModelFiles,
+    check_context,
+    fingerprint,
+    load_tokenizer,
+    locate,
+    model_length,
+    stop_token_ids,
+)
 from .samples import SAMPLES_FILE, SampleWriter, question_of
 
 SUMMARY_FILE = "summary.json"
@@ -147,7 +155,7 @@ def _build_engine(
             "model": files.model,
             "tokenizer": files.model if files.adapter is None else tokenizer.name_or_path,
             "dtype": config.dtype,
-            "max_model_len": longest_prompt + config.max_tokens,
+            "max_model_len": model_length(files, longest_prompt + config.max_tokens),
             "gpu_memory_utilization": config.gpu_memory_utilization,
             "kv_cache_memory_bytes": config.kv_cache_memory_bytes,
         }

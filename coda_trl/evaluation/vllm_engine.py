@@ -83,7 +83,8 @@ class VLLMEngine:
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
         """
-        Answers requests, longest prompts first.
+        Answers requests, benchmark by benchmark, longest prompts first: a run that is ended early has the first
+        benchmarks complete.
 
         Args:
             requests (`Sequence[Request]`):
@@ -98,7 +99,11 @@ class VLLMEngine:
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks = context.Queue()
         tasks.cancel_join_thread()  # leaving must not wait for requests to be fetched by a replica that has failed
-        order = sorted(range(len(requests)), key=lambda index: len(requests[index].prompt_ids), reverse=True)
+        rank = {name: index for index, name in enumerate(dict.fromkeys(request.benchmark for request in requests))}
+        order = sorted(
+            range(len(requests)),
+            key=lambda index: (rank[requests[index].benchmark], -len(requests[index].prompt_ids)),
+        )
         for index in order:
             tasks.put((index, requests[index]))
         for _ in self.devices:

@@ -1,0 +1,223 @@
+"""Problems of the experiment: evaluation sets, a pool of training problems without them, the scan and the mix.
+
+python -m experiments.math.data --source COPIES --out runs/math/data
+
+`COPIES` is a folder with gsm8k_train, math_train, math_test and the benchmarks as `NAME.jsonl.gz`, columns as on the
+hub. Everything is drawn with fixed seeds, so the files are the same everywhere.
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+
+from coda_trl.data import find_overlap, load_source, math_prompt
+from coda_trl.data.answers import gsm8k_answer
+from coda_trl.data.reading import read_file
+from coda_trl.evaluation.loading import load_benchmark
+from coda_trl.grading import default_pool
+
+Row = dict[str, Any]
+
+# By importance: where time runs out, the last are missing. `math1200` is drawn from MATH's test set without MATH500.
+BENCHMARKS = ("gsm8k", "math1200", "math500", "svamp", "commonsenseqa", "amc23")
+LEVELS = (3, 4, 5)
+TEST_PROBLEMS = 1200
+SCANNED = {"gsm8k": 200, "math3": 100, "math4": 100, "math5": 100}
+# What the mix must hold, by the success rates of the start: CODA calls a prompt easy above this rate.
+EASY, MIN_EASY, MAX_ALL_WRONG = 0.75, 0.35, 0.20
+SHARES = [share / 100 for share in range(55, 85, 5)]  # of GSM8K
+LEVEL_SETS = ((3, 4, 5), (3, 4), (3,))
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """
+    What the scan found for problems of one kind.
+
+    Args:
+        easy (`float`), all_wrong (`float`):
+            Share of problems with a success rate above 0.75, and of 0.
+        accuracy (`float`), tokens (`float`), cut_off (`float`):
+            Mean success rate, tokens of an answer, and share of answers that reach the limit.
+        rows (`int`):
+            Problems of this kind in the training pool.
+    """
+
+    easy: float
+    all_wrong: float
+    accuracy: float
+    tokens: float
+    cut_off: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Mix:
+    """
+    A make-up of the training set.
+
+    Args:
+        gsm8k (`float`):
+            Share of GSM8K; the rest is MATH.
+        levels (`tuple[int, ...]`):
+            Levels of MATH, in the proportion that the pool has them.
+        easy (`float`), all_wrong (`float`):
+            Shares of such prompts, by the scan.
+        fits (`bool`):
+            Whether both are within their bounds.
+    """
+
+    gsm8k: float
+    levels: tuple[int, ...]
+    easy: float
+    all_wrong: float
+    fits: bool
+
+
+def choose_mix(strata: Mapping[str, Stratum]) -> Mix:
+    """
+    The first make-up that has at least 35% easy and at most 20% all-wrong prompts, in the order of the design: 55%
+    GSM8K and MATH levels 3 to 5, then more of GSM8K in steps of 5% up to 80%, then the same without level 5, then
+    without level 4. If none fits, the last one tried.
+    """
+    for levels in LEVEL_SETS:
+        rows = {level: strata[f"math{level}"].rows for level in levels}
+        for share in SHARES:
+            weights = {"gsm8k": share} | {
+                f"math{level}": (1 - share) * count / sum(rows.values()) for level, count in rows.items()
+            }
+            easy = sum(weight * strata[name].easy for name, weight in weights.items())
+            all_wrong = sum(weight * strata[name].all_wrong for name, weight in weights.items())
+            mix = Mix(share, levels, easy, all_wrong, easy >= MIN_EASY and all_wrong <= MAX_ALL_WRONG)
+            if mix.fits:
+                return mix
+    return mix
+
+
+def compose(pool: Sequence[Row], mix: Mix) -> list[Row]:
+    """As many problems of the pool as a make-up permits, none twice."""
+    of_gsm8k = [row for row in pool if row["stratum"] == "gsm8k"]
+    of_math = [row for row in pool if row.get("level") in mix.levels]
+    draw = random.Random(0)
+    for rows in (of_gsm8k, of_math):
+        draw.shuffle(rows)
+    total = min(len(of_gsm8k) / mix.gsm8k, len(of_math) / (1 - mix.gsm8k))
+    chosen = of_gsm8k[: int(total * mix.gsm8k)] + of_math[: int(total * (1 - mix.gsm8k))]
+    draw.shuffle(chosen)
+    return chosen
+
+
+def _as_row(question: str, gold: str, stratum: str, level: int | None = None) -> Row:
+    row = {"prompt": math_prompt(question)[0]["content"], "solution": gold, "stratum": stratum}
+    return row if level is None else row | {"level": level}
+
+
+def _math(path: Path) -> list[Row]:
+    rows = [row for row in read_file(path) if row["level"] in LEVELS and row["answer"]]
+    return [_as_row(row["problem"], row["answer"], f"math{row['level']}", row["level"]) for row in rows]
+
+
+def test_problems(source: Path) -> list[Row]:
+    """The 1,200 problems of MATH's test set, levels 3 to 5, none of them in MATH500."""
+    taken = {row["prompt"][0]["content"] for row in load_source(f"math500={source / 'math500.jsonl.gz'}")}
+    rows = [row for row in _math(source / "math_test.jsonl.gz") if row["prompt"] not in taken]
+    return random.Random(0).sample(_with_readable_gold(rows), TEST_PROBLEMS)
+
+
+def _with_readable_gold(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose own gold the grader accepts."""
+    golds = [row["solution"] for row in rows]
+    grades = default_pool().grade([rf"\boxed{{{gold}}}" for gold in golds], golds)
+    return [row for row, grade in zip(rows, grades, strict=True) if grade.verdict]
+
+
+def training_pool(source: Path, evaluated: Mapping[str, Dataset]) -> list[Row]:
+    """GSM8K and MATH levels 3 to 5, without problems that are, or share half of their 13-grams with, one evaluated."""
+    gsm8k = read_file(source / "gsm8k_train.jsonl.gz")
+    rows = [_as_row(row["question"], gsm8k_answer(row["answer"]), "gsm8k") for row in gsm8k]
+    rows = _with_readable_gold(rows + _math(source / "math_train.jsonl.gz"))
+    dataset = Dataset.from_list([{"prompt": row["prompt"]} for row in rows])
+    found = {row for overlap in find_overlap(dataset, evaluated).values() for row in overlap.training_rows}
+    return [row for number, row in enumerate(rows) if number not in found]
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Writes JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def prepare(source: Path, out: Path) -> None:
+    """Writes the pool, the scan's problems, MATH's 1,200, and copies of the other benchmarks."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_rows(out / "math1200.jsonl", test_problems(source))
+    for name in BENCHMARKS:
+        if name != "math1200":
+            (out / f"{name}.jsonl.gz").write_bytes((source / f"{name}.jsonl.gz").read_bytes())
+    evaluated = {spec.partition("=")[0]: load_benchmark(spec).problems for spec in benchmark_specs(out)}
+    pool = training_pool(source, evaluated)
+    write_rows(out / "pool.jsonl", pool)
+    draw = random.Random(1)
+    strata = {name: [row for row in pool if row["stratum"] == name] for name in SCANNED}
+    write_rows(
+        out / "scan.jsonl", [row for name, count in SCANNED.items() for row in draw.sample(strata[name], count)]
+    )
+    print(json.dumps({name: len(rows) for name, rows in strata.items()}))
+
+
+def benchmark_specs(data: Path) -> list[str]:
+    """The benchmarks as `load_benchmark` takes them."""
+    return [
+        f"custom={data / name}.jsonl" if name == "math1200" else f"{name}={data / name}.jsonl.gz"
+        for name in BENCHMARKS
+    ]
+
+
+def read_scan(
+    problems: Sequence[Row], samples: Iterable[Mapping[str, Any]], pool: Sequence[Row]
+) -> dict[str, Stratum]:
+    """Sums the samples of the scan up by kind of problem."""
+    by_problem: list[list[Mapping[str, Any]]] = [[] for _ in problems]
+    for sample in samples:
+        by_problem[int(sample["problem_id"])].append(sample)
+    strata = {}
+    for name in SCANNED:
+        chosen = [group for row, group in zip(problems, by_problem, strict=True) if row["stratum"] == name]
+        rates = [sum(bool(sample["correct"]) for sample in group) / len(group) for group in chosen]
+        flat = [sample for group in chosen for sample in group]
+        strata[name] = Stratum(
+            easy=sum(rate > EASY for rate in rates) / len(rates),
+            all_wrong=sum(rate == 0 for rate in rates) / len(rates),
+            accuracy=sum(rates) / len(rates),
+            tokens=sum(sample["tokens"] for sample in flat) / len(flat),
+            cut_off=sum(sample["finish_reason"] == "length" for sample in flat) / len(flat),
+            rows=sum(row["stratum"] == name for row in pool),
+        )
+    return strata
+
+
+def apply_scan(data: Path, samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Writes `train.jsonl` by the samples of the scan, and returns what was found and chosen."""
+    pool = read_file(data / "pool.jsonl")
+    strata = read_scan(read_file(data / "scan.jsonl"), samples, pool)
+    mix = choose_mix(strata)
+    rows = compose(pool, mix)
+    write_rows(data / "train.jsonl", rows)
+    return {"strata": {name: asdict(found) for name, found in strata.items()}, "mix": asdict(mix), "rows": len(rows)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    prepare(args.source, args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""`results.jsonl`: one line a run, with settings, versions, card, seconds, training log and counts by problem.
+
+Samples are too large to keep. Of every problem the file holds how many answers were right, their tokens, and how many
+were cut off, each a string of whole numbers in the order of the benchmark.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+
+# Metrics of the training log that are kept, of every step.
+LOGGED = {
+    "rewards/accuracy_reward/mean": "reward",
+    "completions/mean_length": "tokens",
+    "completions/clipped_ratio": "cut_off",
+    "coda/easy/share": "easy_share",
+    "coda/easy/mean_length": "easy_tokens",
+    "coda/easy/accuracy": "easy_accuracy",
+    "coda/hard/share": "hard_share",
+    "coda/hard/mean_length": "hard_tokens",
+    "coda/hard/accuracy": "hard_accuracy",
+    "coda/frac_zero_std_base": "no_spread",
+    "coda/frac_zero_std_shaped": "no_spread_shaped",
+    "entropy": "entropy",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+}
+
+
+def key_of(row: Row) -> tuple[str, int, str]:
+    """What tells one run from another."""
+    return row["method"], row["seed"], row.get("variant", "")
+
+
+def read_results(path: Path) -> list[Row]:
+    """All runs of a results file; none if there is no file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def record(path: Path, row: Row) -> None:
+    """Puts a run into a results file, in the place of an earlier record of the same run. Not for two processes."""
+    rows = [other for other in read_results(path) if key_of(other) != key_of(row)]
+    write_results(path, [*rows, row])
+
+
+def write_results(path: Path, rows: Iterable[Row]) -> None:
+    """Writes a results file in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.replace(partial, path)
+
+
+def read_steps(path: Path) -> list[Row]:
+    """What `training.py` wrote of a run, without a last line that is cut off; a step done twice counts once."""
+    steps = {}
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
+        if line.endswith(b"\n"):
+            step = json.loads(line)
+            steps[step["step"]] = step
+    return [steps[number] for number in sorted(steps)]
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+def summarise_steps(steps: Sequence[Row]) -> Row:
+    """
+    The training log of a run.
+
+    Args:
+        steps (`Sequence[dict]`):
+            As from [`read_steps`].
+
+    Returns:
+        `dict`: `steps`, `step_seconds`, `phase_seconds` (lists over steps by phase), `peak_gib` (reserved by PyTorch),
+        `peak_allocated_gib` (of it in use), `card_gib` (in use on the card by all processes) and `log` (lists over
+        steps by metric, `None` where it was not logged).
+    """
+    phases = sorted({phase for step in steps for phase in step["phases"]})
+    return {
+        "steps": steps[-1]["step"],
+        "step_seconds": [round(step["seconds"], 2) for step in steps],
+        "phase_seconds": {phase: [round(step["phases"].get(phase, 0.0), 2) for step in steps] for phase in phases},
+        **{
+            name: max(step.get(name, 0.0) for step in steps) for name in ("peak_gib", "peak_allocated_gib", "card_gib")
+        },
+        "log": {
+            short: [_short(float(step["log"].get(name, math.nan))) for step in steps]
+            for name, short in LOGGED.items()
+            if any(name in step["log"] for step in steps)
+        },
+    }
+
+
+def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[str, int], numbers: range) -> Row:
+    """
+    Sums samples up by problem.
+
+    Args:
+        samples (`Iterable[dict]`):
+            Lines of a sample file.
+        problems (`Mapping[str, int]`):
+            Number of problems of every benchmark.
+        numbers (`range`):
+            Numbers of the samples that count.
+
+    Returns:
+        `dict`: By benchmark that is complete: `samples` of a problem, `accuracy`, `tokens`, `cut_off`, `no_verdict`
+        (answers whose gold cannot be read), the same three by `level` if problems have one, and `counts` by problem:
+        `correct`, `tokens`, `cut_off`, `level`.
+    """
+    groups: dict[str, dict[int, list[Mapping[str, Any]]]] = {name: {} for name in problems}
+    for sample in samples:
+        if sample["sample"] in numbers:
+            groups[sample["benchmark"]].setdefault(int(sample["problem_id"]), []).append(sample)
+    results = {}
+    for name, by_problem in groups.items():
+        if len(by_problem) < problems[name] or any(len(group) < len(numbers) for group in by_problem.values()):
+            continue
+        ordered = [by_problem[number] for number in range(problems[name])]
+        counts = {
+            "correct": [sum(bool(sample["correct"]) for sample in group) for group in ordered],
+            "tokens": [sum(sample["tokens"] for sample in group) for group in ordered],
+            "cut_off": [sum(sample["finish_reason"] == "length" for sample in group) for group in ordered],
+        }
+        levels = [group[0].get("level") for group in ordered]
+        result: Row = {"samples": len(numbers), **_means(counts, len(numbers))}
+        result["no_verdict"] = sum(sample["correct"] is None for group in ordered for sample in group)
+        if None not in levels:
+            chosen = {level: np.array(levels) == level for level in sorted(set(levels))}
+            result["by_level"] = {str(level): _means(counts, len(numbers), which) for level, which in chosen.items()}
+            counts["level"] = levels
+        result["counts"] = {column: " ".join(map(str, values)) for column, values in counts.items()}
+        results[name] = result
+    return results
+
+
+def _means(counts: Mapping[str, list[int]], samples: int, chosen: np.ndarray | None = None) -> Row:
+    columns = {name: np.array(values)[... if chosen is None else chosen] for name, values in counts.items()}
+    of_problem = {"correct": "accuracy", "tokens": "tokens", "cut_off": "cut_off"}
+    return {of_problem[name]: round(float(columns[name].mean()) / samples, 5) for name in of_problem}
+
+
+def counts_of(row: Row, benchmark: str, part: str = "evaluation") -> dict[str, np.ndarray]:
+    """Counts by problem of one benchmark, as arrays."""
+    counts = row[part][benchmark]["counts"]
+    return {name: np.array(values.split(), dtype=int) for name, values in counts.items()}

@@ -1,0 +1,285 @@
+"""Rebuilds the tables and the picture of this experiment's README from `results.jsonl`.
+
+python -m experiments.math.tables
+python -m experiments.math.tables --results runs/math/results.jsonl --page runs/math/page.md    # a copy of the page
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+from matplotlib import rc_context
+
+from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
+from coda_trl.evaluation.comparison import benchmark_seed
+from coda_trl.evaluation.metrics import Ratio
+from coda_trl.report.elements import MISSING, Cell, Table, number, text
+from coda_trl.report.render import markdown
+from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
+
+from .data import BENCHMARKS
+from .results import Row, counts_of, read_results
+from .run import HERE, SORTING
+
+METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
+TITLES = {
+    "gsm8k": "GSM8K",
+    "math1200": "MATH",
+    "math500": "MATH500",
+    "svamp": "SVAMP",
+    "commonsenseqa": "CSQA",
+    "amc23": "AMC23",
+}
+PICTURE = "training.png"
+# Right answers of the start's sorting samples: at least 75% and at most 25%.
+BANDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "easy": lambda correct: correct >= 0.75 * SORTING,
+    "medium": lambda correct: (correct > 0.25 * SORTING) & (correct < 0.75 * SORTING),
+    "hard": lambda correct: correct <= 0.25 * SORTING,
+}
+SMOOTH = 10  # steps of a moving average
+# Student's t for 95% by degrees of freedom; a matrix has few pairs.
+T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def name_of(row: Row) -> str:
+    """Name of a run in tables."""
+    name = METHODS[row["method"]] + ("" if row["method"] == "start" else f", seed {row['seed']}")
+    return f"{name} ({row['variant']})" if row.get("variant") else name
+
+
+def over_pairs(values: Sequence[float]) -> Estimate:
+    """Mean over pairs with its 95% t-interval; none of one pair."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Estimate(mean)
+    half = T95.get(len(values) - 1, NormalDist().inv_cdf(0.975)) * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return Estimate(mean, mean - half, mean + half)
+
+
+def of_bands(row: Row, start: Row) -> dict[str, dict[str, np.ndarray]]:
+    """Counts by problem over all benchmarks that both have, by the difficulty that the start's sorting samples say."""
+    parts: dict[str, dict[str, list[np.ndarray]]] = {band: {"correct": [], "tokens": []} for band in BANDS}
+    for benchmark in BENCHMARKS:
+        if benchmark not in row["evaluation"] or benchmark not in start.get("sorting", {}):
+            continue
+        counts, sorting = counts_of(row, benchmark), counts_of(start, benchmark, "sorting")["correct"]
+        for band, chosen in BANDS.items():
+            for column, values in parts[band].items():
+                values.append(counts[column][chosen(sorting)] / row["evaluation"][benchmark]["samples"])
+    return {band: {name: np.concatenate(values) for name, values in part.items()} for band, part in parts.items()}
+
+
+def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:
+    """Log of the ratio of mean tokens, with a 95% interval over problems."""
+    ones = np.ones(len(mine))
+    draws = [np.log(replicates(Ratio(values, ones), seed)) for values in (mine, theirs)]
+    return summarise(float(np.log(mine.mean() / theirs.mean())), draws[0] - draws[1], len(mine))
+
+
+def average_accuracy(row: Row) -> float | None:
+    """Accuracy, benchmarks weighing equally; `None` if one is missing."""
+    if not all(name in row["evaluation"] for name in BENCHMARKS):
+        return None
+    return float(np.mean([row["evaluation"][name]["accuracy"] for name in BENCHMARKS]))
+
+
+def scan_table(scan: Row) -> Table:
+    """What the scan found."""
+    names = {"gsm8k": "GSM8K", "math3": "MATH 3", "math4": "MATH 4", "math5": "MATH 5"}
+    rows = [
+        [text(names[name])]
+        + [number(found[column], 100, 0) for column in ("accuracy", "easy", "all_wrong", "cut_off")]
+        + [number(found["tokens"], digits=0)]
+        for name, found in scan["strata"].items()
+    ]
+    header = ["", "Right (%)", "Easy (%)", "All wrong (%)", "Cut off (%)", "Tokens"]
+    return Table("scan", "The scan of the start", "T = 1, 8 samples a problem.", header, rows)
+
+
+def trainings_table(rows: Sequence[Row]) -> Table:
+    """How each training went."""
+    lines = []
+    for row in rows:
+        training = row["training"]
+        log = training["log"]
+
+        def end(name: str, log: Mapping = log) -> float:
+            return float(np.nanmean(np.array(log[name][-SMOOTH:], dtype=float)))
+
+        def begin(name: str, log: Mapping = log) -> float:
+            return float(np.nanmean(np.array(log[name][:SMOOTH], dtype=float)))
+
+        pair = [
+            (number(begin(name), scale, 0), number(end(name), scale, 0)) for name, scale in TRAINING_COLUMNS.values()
+        ]
+        lines.append(
+            [text(name_of(row)), number(training["steps"], digits=0)]
+            + [Cell(f"{first.text} → {last.text}") for first, last in pair]
+            + [number(float(np.median(training["step_seconds"])), digits=1), text(row["device"])]
+        )
+    header = ["", "Steps", *TRAINING_COLUMNS, "Seconds a step", "Card"]
+    caption = f"Rollouts of the training: means over the first and over the last {SMOOTH} steps."
+    return Table("trainings", "Trainings", caption, header, lines)
+
+
+TRAINING_COLUMNS = {
+    "Right (%)": ("reward", 100),
+    "Tokens": ("tokens", 1),
+    "Tokens, easy": ("easy_tokens", 1),
+    "Tokens, hard": ("hard_tokens", 1),
+    "Cut off (%)": ("cut_off", 100),
+}
+
+
+def evaluations_table(rows: Sequence[Row]) -> Table:
+    """Accuracy and tokens by benchmark."""
+    lines = []
+    for row in rows:
+        cells = []
+        for name in BENCHMARKS:
+            found = row["evaluation"].get(name)
+            cells.append(Cell(MISSING if found is None else f"{100 * found['accuracy']:.1f} / {found['tokens']:.0f}"))
+        average = average_accuracy(row)
+        lines.append([text(name_of(row)), *cells, Cell(MISSING) if average is None else number(average, 100, 1)])
+    caption = "Percent right / tokens of an answer."
+    header = ["", *(TITLES[name] for name in BENCHMARKS), "Average right"]
+    return Table("evaluations", "By benchmark", caption, header, lines)
+
+
+def levels_table(rows: Sequence[Row]) -> Table:
+    """Accuracy and tokens by level of MATH."""
+    lines = []
+    for row in (row for row in rows if "math1200" in row["evaluation"]):
+        levels = row["evaluation"]["math1200"]["by_level"].values()
+        cells = [Cell(f"{100 * level['accuracy']:.1f} / {level['tokens']:.0f}") for level in levels]
+        lines.append([text(name_of(row)), *cells])
+    return Table("levels", "By level", "MATH test: percent right / tokens.", ["", "3", "4", "5"], lines)
+
+
+def bands_table(rows: Sequence[Row], start: Row) -> Table:
+    """Accuracy and tokens by difficulty for the start."""
+    lines = []
+    for row in rows:
+        bands = of_bands(row, start)
+        cells = [f"{100 * part['correct'].mean():.1f} / {part['tokens'].mean():.0f}" for part in bands.values()]
+        lines.append([text(name_of(row)), *map(Cell, cells)])
+    sizes = {band: len(part["tokens"]) for band, part in of_bands(start, start).items()}
+    header = ["", *(f"{band} ({size:,} problems)" for band, size in sizes.items())]
+    caption = "By the start's success rate in 8 other samples. Percent right / tokens."
+    return Table("bands", "By difficulty", caption, header, lines)
+
+
+def pairs(rows: Sequence[Row], method: str) -> list[tuple[Row, Row]]:
+    """Runs of a method and of GRPO with the same seed, both fully evaluated; only those as in the design."""
+    found = {(row["method"], row["seed"]): row for row in rows if row["complete"] and not row.get("variant")}
+    return [
+        (run, found["grpo", seed]) for (name, seed), run in found.items() if name == method and ("grpo", seed) in found
+    ]
+
+
+def _percent(logs: Estimate) -> Cell:
+    ends = [None if end is None else float(np.expm1(end)) for end in (logs.low, logs.high)]
+    return number(Estimate(float(np.expm1(logs.value)), *ends), 100, 1, signed=True, unit="%")
+
+
+def pairs_table(rows: Sequence[Row], start: Row | None) -> Table:
+    """Differences to GRPO of the same seed, and their means over pairs."""
+    lines = []
+    for method in (name for name in METHODS if name not in ("start", "grpo")):
+        logs: dict[str, list[float]] = {band: [] for band in BANDS}
+        points = []
+        for run, reference in pairs(rows, method):
+            mine, theirs = average_accuracy(run), average_accuracy(reference)
+            points.append(100 * (mine - theirs))
+            cells = [number(points[-1], digits=1, signed=True)]
+            for band in BANDS:
+                if start is None:
+                    cells.append(Cell(MISSING))
+                    continue
+                ratio = log_ratio(
+                    *(of_bands(each, start)[band]["tokens"] for each in (run, reference)), benchmark_seed(band)
+                )
+                logs[band].append(ratio.value)
+                cells.append(_percent(ratio))
+            lines.append([text(name_of(run)), *cells])
+        if len(points) > 1:
+            means = [number(over_pairs(points), digits=1, signed=True)]
+            means += [_percent(over_pairs(values)) if values else Cell(MISSING) for values in logs.values()]
+            lines.append([text(f"{METHODS[method]}, {len(points)} pairs"), *means])
+    header = ["", "Points of accuracy", *(f"Tokens, {band}" for band in BANDS)]
+    caption = (
+        "Difference to GRPO of the same seed. Brackets: 95%, for a pair over problems (which are resampled: not what "
+        "another seed would give), over pairs (Student's t) where there are several."
+    )
+    return Table("pairs", "Against GRPO", caption, header, lines)
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Reward and tokens over the training."""
+    with rc_context(PLOT_SETTINGS):
+        shown = {"reward": "right (%)", "easy_tokens": "tokens, easy prompts", "hard_tokens": "tokens, hard prompts"}
+        figure, axes = panels(1, len(shown))
+        styles = run_styles([METHODS[row["method"]] for row in rows], "GRPO")
+        for panel, (name, title) in zip(axes, shown.items(), strict=True):
+            for row in rows:
+                values = np.array(row["training"]["log"][name], dtype=float) * (100 if name == "reward" else 1)
+                known = ~np.isnan(values)
+                window = np.ones(min(SMOOTH, len(values)))
+                weights = np.convolve(known, window, "same")
+                means = np.convolve(np.where(known, values, 0), window, "same") / np.maximum(weights, 1)
+                style = styles[METHODS[row["method"]]]
+                panel.plot(
+                    np.arange(1, len(values) + 1), means, color=style["color"], linestyle=style["linestyle"],
+                    label=METHODS[row["method"]],
+                )  # fmt: skip
+            panel.set_title(title)
+            panel.set_xlabel("step")
+        legend(figure, axes)
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def fill(page: str, parts: Mapping[str, str]) -> str:
+    """Puts text between the markers `<!-- begin NAME -->` and `<!-- end -->` of a page."""
+    for name, part in parts.items():
+        pattern = rf"(<!-- begin {re.escape(name)} -->\n).*?(<!-- end -->)"
+        page = re.sub(pattern, lambda match, part=part: f"{match[1]}{part}\n{match[2]}", page, flags=re.DOTALL)
+    return page
+
+
+def build(results: Sequence[Row], picture: Path) -> dict[str, str]:
+    """All parts of the page, by marker."""
+    rows = sorted(
+        (row for row in results if row["method"] in METHODS),
+        key=lambda row: (list(METHODS).index(row["method"]), row["seed"]),
+    )
+    trained = [row for row in rows if "training" in row]
+    starts = [row for row in rows if row["method"] == "start" and row.get("sorting")]
+    start = starts[0] if starts else None
+    parts = {row["method"]: markdown(scan_table(row)) for row in results if row["method"] == "scan"}
+    if trained:
+        draw(trained, picture)
+        parts["trainings"] = markdown(trainings_table(trained))
+    evaluated = [row for row in rows if row["evaluation"]]
+    if evaluated:
+        parts |= {"evaluations": markdown(evaluations_table(evaluated)), "levels": markdown(levels_table(evaluated))}
+        parts["pairs"] = markdown(pairs_table(evaluated, start))
+    if start is not None:
+        parts["bands"] = markdown(bands_table(evaluated, start))
+    return parts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
+    parser.add_argument("--page", type=Path, default=HERE / "README.md")
+    args = parser.parse_args()
+    parts = build(read_results(args.results), args.page.parent / PICTURE)
+    args.page.write_text(fill(args.page.read_text(), parts))
+
+
+if __name__ == "__main__":
+    main()

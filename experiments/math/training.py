@@ -1,0 +1,87 @@
+"""`recipes/train.py` with every step on record as it happens, and an end that can be decided while it runs.
+
+python -m experiments.math.training --steps_file runs/x/steps.jsonl --config recipes/qwen2.5-coder-1.5b/coda.yaml ...
+
+`--steps_file` gets a line a step: what the trainer logs, and the seconds of its phases. `--last_step FILE` ends the
+training after the step that the file holds, as soon as there is one.
+"""
+
+import argparse
+import json
+import runpy
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+from transformers import trainer as transformers_trainer
+from trl.extras.profiling import ProfilingContext
+
+TRAIN = Path(__file__).parents[2] / "recipes/train.py"
+# TRL's names of what it times, and ours. The rest of a step is the update, whose kernels run on behind TRL's clocks.
+PHASES = {
+    "vLLM.generate": "generation",
+    "transformers.generate": "generation",
+    "sync_weights": "weight_sync",
+    "_calculate_rewards": "rewards",
+}
+
+_seconds: Counter[str] = Counter()
+
+
+def _note(self: ProfilingContext, duration: float) -> None:
+    for name, phase in PHASES.items():
+        if self.name.endswith(name):
+            _seconds[phase] += duration
+
+
+class StepRecorder(TrainerCallback):
+    """Writes every step down, and ends the training where it is told to."""
+
+    steps_file: Path
+    last_step: Path | None = None
+
+    def __init__(self):
+        self.start = time.time()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.start = time.time()
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if "loss" not in logs:  # the closing summary
+            return
+        now = time.time()
+        record = {"step": state.global_step, "time": round(now, 2), "seconds": round(now - self.start, 3)}
+        self.start = now
+        phases = {phase: round(seconds, 3) for phase, seconds in _seconds.items()}
+        phases["update"] = round(record["seconds"] - sum(phases.values()), 3)
+        _seconds.clear()
+        if torch.cuda.is_available():
+            record["peak_gib"] = round(torch.cuda.max_memory_reserved() / 2**30, 2)
+            record["peak_allocated_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+            free, total = torch.cuda.mem_get_info()
+            record["card_gib"] = round((total - free) / 2**30, 2)  # of all processes on it
+        with open(self.steps_file, "a") as file:
+            file.write(json.dumps(record | {"phases": phases, "log": logs}) + "\n")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.last_step is not None and self.last_step.exists():
+            control.should_training_stop |= state.global_step >= int(self.last_step.read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
+    parser.add_argument("--steps_file", type=Path, required=True)
+    parser.add_argument("--last_step", type=Path)
+    args, rest = parser.parse_known_args()
+    StepRecorder.steps_file, StepRecorder.last_step = args.steps_file, args.last_step
+    ProfilingContext._log_metrics = _note
+    transformers_trainer.DEFAULT_CALLBACKS.append(StepRecorder)
+    sys.argv = [str(TRAIN), *rest]
+    runpy.run_path(str(TRAIN), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""The experiment on GSM8K and MATH (`experiments/math`): the committed rules, the record of a run, the queue."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from experiments.math import run as queue  # noqa: E402
+from experiments.math import tables  # noqa: E402
+from experiments.math.data import BENCHMARKS, Stratum, choose_mix, compose, read_scan  # noqa: E402
+from experiments.math.results import key_of, read_results, read_steps, record, summarise_samples  # noqa: E402
+
+RECIPES = queue.RECIPES
+
+
+def strata(gsm8k, math3, math4, math5, rows=1000):
+    """Kinds of problems by their shares of easy and of all-wrong ones."""
+    found = {"gsm8k": gsm8k, "math3": math3, "math4": math4, "math5": math5}
+    return {name: Stratum(easy, wrong, 0.5, 300, 0.0, rows) for name, (easy, wrong) in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("found", "share", "levels"),
+    [
+        (strata((0.5, 0.05), (0.4, 0.1), (0.3, 0.2), (0.1, 0.3)), 0.55, (3, 4, 5)),
+        (strata((0.45, 0.05), (0.2, 0.2), (0.1, 0.3), (0.0, 0.5)), 0.75, (3, 4, 5)),  # 35% easy
+        (strata((0.6, 0.05), (0.3, 0.2), (0.2, 0.3), (0.0, 0.9)), 0.65, (3, 4, 5)),  # at most 20% all wrong
+        (strata((0.3, 0.05), (0.6, 0.1), (0.5, 0.1), (0.0, 0.5)), 0.55, (3, 4)),  # more of GSM8K does not help
+        (strata((0.3, 0.05), (0.6, 0.1), (0.1, 0.1), (0.0, 0.5)), 0.55, (3,)),
+        (strata((0.2, 0.3), (0.1, 0.5), (0.1, 0.5), (0.0, 0.5)), 0.80, (3,)),  # none fits
+    ],
+)
+def test_the_mix_is_the_first_that_fits(found, share, levels):
+    mix = choose_mix(found)
+    assert (mix.gsm8k, mix.levels) == (pytest.approx(share), levels)
+    assert mix.fits == (mix.easy >= 0.35 and mix.all_wrong <= 0.20)
+
+
+def test_a_training_set_has_the_shares_of_its_mix_and_no_problem_twice():
+    pool = [{"prompt": f"g{i}", "stratum": "gsm8k"} for i in range(700)]
+    pool += [{"prompt": f"m{i}", "stratum": f"math{level}", "level": level} for level in (3, 4, 5) for i in range(200)]
+    pool = [row | {"prompt": f"{row['stratum']}{row['prompt']}"} for row in pool]
+    mix = choose_mix(strata((0.3, 0.05), (0.6, 0.1), (0.5, 0.1), (0.0, 0.5)))  # 55% GSM8K, levels 3 and 4
+    rows = compose(pool, mix)
+    assert len(rows) == len({row["prompt"] for row in rows}) == 400 + int(400 / 0.45 * 0.55)
+    assert {row.get("level") for row in rows} == {None, 3, 4}
+    assert compose(pool, mix) == rows, "drawn anew, it is the same"
+
+
+def test_the_scan_counts_easy_and_all_wrong_problems():
+    problems = [{"stratum": name} for name in ("gsm8k", "gsm8k", "math3", "math4", "math5")]
+    right = [8, 6, 7, 0, 1]  # of 8: above .75, not above, above, none, one
+    samples = [
+        {"problem_id": str(i), "correct": j < right[i], "tokens": 100, "finish_reason": "length" if j else "stop"}
+        for i in range(5)
+        for j in range(8)
+    ]
+    found = read_scan(problems, samples, problems)
+    assert [found[name].easy for name in ("gsm8k", "math3", "math4")] == [0.5, 1, 0]
+    assert [found[name].all_wrong for name in ("gsm8k", "math4", "math5")] == [0, 1, 0]
+    assert found["gsm8k"].accuracy == 14 / 16 and found["gsm8k"].cut_off == 7 / 8 and found["gsm8k"].rows == 2
+
+
+def test_steps_are_as_many_fives_as_fit_by_the_slower_run():
+    warm = [99.0] * 3
+    assert queue.steps_that_fit([warm + [10.0] * 10, warm + [10.0] * 9]) is None
+    assert queue.steps_that_fit([warm + [10.0] * 20, warm + [11.1] * 10]) == 75
+    assert queue.steps_that_fit([warm + [30.0] * 10] * 2) == 60
+    assert queue.steps_that_fit([warm + [2.0] * 10] * 2) == 90
+    assert queue.steps_that_fit([warm + [6.0] * 10]) == 70  # one after the other
+
+
+def sample(benchmark, problem, number, correct=True, tokens=10, **more):
+    return {
+        "benchmark": benchmark,
+        "problem_id": str(problem),
+        "sample": number,
+        "correct": correct,
+        "tokens": tokens,
+        "finish_reason": "stop",
+    } | more
+
+
+def test_samples_are_summed_up_by_problem_and_benchmarks_that_are_not_complete_left_out():
+    samples = [
+        sample("math500", problem, number, correct=number < problem, tokens=10 * problem, level=problem)
+        for problem in (2, 1, 0)
+        for number in range(4)
+    ]
+    samples += [sample("gsm8k", 0, number) for number in range(3)]  # the fourth is missing
+    found = summarise_samples(samples, {"math500": 3, "gsm8k": 1, "svamp": 1}, range(2, 4))
+    assert list(found) == ["math500"] or list(found) == ["math500", "gsm8k"]
+    found = summarise_samples(samples, {"math500": 3, "gsm8k": 1, "svamp": 1}, range(4))
+    assert list(found) == ["math500"]
+    assert found["math500"]["counts"] == {
+        "correct": "0 1 2",
+        "tokens": "0 40 80",
+        "cut_off": "0 0 0",
+        "level": "0 1 2",
+    }
+    assert found["math500"]["accuracy"] == 0.25 and found["math500"]["tokens"] == 10
+    assert found["math500"]["by_level"]["2"] == {"accuracy": 0.5, "tokens": 20.0, "cut_off": 0.0}
+
+
+def test_a_run_takes_the_place_of_its_earlier_record(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for content in (1, 2):
+        for method in ("grpo", "coda"):
+            record(path, {"method": method, "seed": 0, "content": content})
+    record(path, {"method": "grpo", "seed": 0, "variant": "calibration"})
+    assert [key_of(row) for row in read_results(path)] == [
+        ("grpo", 0, ""),
+        ("coda", 0, ""),
+        ("grpo", 0, "calibration"),
+    ]
+    assert [row.get("content") for row in read_results(path)] == [2, 2, None]
+
+
+def test_steps_are_read_while_they_are_written(tmp_path):
+    path = tmp_path / "steps.jsonl"
+    assert read_steps(path) == []
+    path.write_text('{"step": 1, "a": 1}\n{"step": 2}\n{"step": 1, "a": 2}\n{"step": 3')
+    assert read_steps(path) == [{"step": 1, "a": 2}, {"step": 2}]
+
+
+def step(number):
+    log = {"loss": 0.0, "rewards/accuracy_reward/mean": 0.5, "completions/mean_length": 200 + number}
+    log |= {"coda/easy/mean_length": 100 - number, "coda/hard/mean_length": 300, "completions/clipped_ratio": 0}
+    phases = {"generation": 4.0, "update": 1.0}
+    return {"step": number, "time": 100.0 + 5 * number, "seconds": 5.0, "phases": phases, "peak_gib": 40, "log": log}
+
+
+class Machine:
+    """Stands in for the processes of a queue: trainings of a few steps, evaluations with an answer each."""
+
+    def __init__(self, problems, failing=()):
+        self.problems, self.failing, self.calls = problems, list(failing), []
+
+    def __call__(self, command, folder, tick=lambda: None, every=0.5):
+        kind = "train" if "experiments.math.training" in command else "evaluate"
+        self.calls.append((kind, folder.name))
+        if (kind, folder.name) in self.failing:
+            self.failing.remove((kind, folder.name))
+            raise queue.Failed("no memory")
+        if kind == "train":
+            (folder / "steps.jsonl").write_text("".join(json.dumps(step(number)) + "\n" for number in (1, 2)))
+            (folder / "model").mkdir()
+            (folder / "model/trainer_state.json").write_text("{}")
+        else:
+            n = command[command.index("--n") + 1]
+            (folder / "eval").mkdir(exist_ok=True)
+            samples = [
+                sample(name, problem, number, correct=problem > 3 or problem + number % 2 == 4, completion="", level=3)
+                for name, count in self.problems.items()
+                for problem in range(count)
+                for number in range(n)
+            ]
+            (folder / "eval/samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+        tick()
+        return 1.0
+
+
+@pytest.fixture
+def make_queue(tmp_path, monkeypatch):
+    problems = dict.fromkeys(BENCHMARKS, 8)
+    (tmp_path / "work/data").mkdir(parents=True)
+    (tmp_path / "work/data/train.jsonl").write_text("")
+    monkeypatch.setattr(queue, "benchmark_specs", lambda data: list(problems))
+    monkeypatch.setattr(
+        queue, "load_benchmark", lambda spec, limit: SimpleNamespace(name=spec, problems=[None] * problems[spec])
+    )
+
+    def make(*options, failing=()):
+        argv = ["--model", str(tmp_path), "--work", str(tmp_path / "work"), "--results", str(tmp_path / "r.jsonl")]
+        made = queue.Queue(queue.parse([*argv, "--commit", "abc", *options]))
+        made.call = Machine(problems, failing)
+        return made
+
+    return make
+
+
+def test_a_queue_trains_evaluates_and_records_every_run_once(make_queue, tmp_path):
+    first = make_queue("--runs", "grpo-0", "coda-0", "start-0", "--steps", "70")
+    assert first.work_off()
+    assert (tmp_path / "work/last_step.txt").read_text() == "70"
+    rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
+    assert set(rows) == {"grpo", "coda", "start"} and all(row["complete"] for row in rows.values())
+    assert rows["coda"]["settings"]["length_shaping"] == "coda" and rows["coda"]["versions"]["commit"] == "abc"
+    assert rows["coda"]["training"]["log"]["tokens"] == [201, 202]
+    assert rows["start"]["sorting"]["gsm8k"]["samples"] == 8 and rows["start"]["evaluation"]["gsm8k"]["samples"] == 4
+
+    again = make_queue("--runs", "grpo-0", "coda-0", "coda-1")
+    assert again.work_off()
+    assert again.call.calls == [("train", "coda-1"), ("evaluate", "coda-1")]
+
+
+def test_a_run_that_fails_does_not_stop_the_others_and_resumes(make_queue, tmp_path):
+    failing = [("train", "grpo-0"), ("evaluate", "coda-0"), ("evaluate", "coda-0")]  # evaluations are tried again
+    first = make_queue("--runs", "grpo-0", "coda-0", "vlp-0", failing=failing)
+    assert not first.work_off()
+    rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
+    assert rows["vlp"]["complete"] and "grpo" not in rows
+    assert not rows["coda"]["complete"] and rows["coda"]["training"]["steps"] == 2, "the training is on record"
+
+    again = make_queue("--runs", "grpo-0", "coda-0", "vlp-0")
+    assert again.work_off()
+    assert sorted(again.call.calls) == [("evaluate", "coda-0"), ("evaluate", "grpo-0"), ("train", "grpo-0")]
+
+
+def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys):
+    with pytest.raises(SystemExit):
+        make_queue("--runs", "grpo-0", "--override", "learning_rate=1e-6")
+    assert "--variant" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        make_queue("--runs", "gpro-0")
+    assert "no recipe for gpro-0" in capsys.readouterr().err
+
+
+def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path):
+    assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work_off()
+    rows = read_results(tmp_path / "r.jsonl")
+    parts = tables.build(rows, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 0
+    assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed 1 |" in parts["pairs"]
+    assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
+    page = tables.fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)
+    assert "old" not in page and page.endswith("<!-- begin scan -->\n<!-- end -->\n")
+
+    only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
+    assert set(tables.build(only_trained, tmp_path / "picture.png")) == {"trainings"}
+
+
+def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():
+    tokens = np.random.default_rng(0).lognormal(5, 1, 300)
+    ratio = tables.log_ratio(0.8 * tokens, tokens)
+    assert ratio.value == pytest.approx(math.log(0.8)) and ratio.high - ratio.low < 1e-9
+    mean = tables.over_pairs([-0.2, -0.3])
+    assert (mean.value, mean.low) == (pytest.approx(-0.25), pytest.approx(-0.25 - 12.706 * 0.05))
+    assert tables.over_pairs([-0.2]).low is None
+
+
+def test_recipes_train_as_the_design_says_and_differ_in_the_method_alone():
+    recipes = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(RECIPES.glob("*.yaml"))}
+    assert {"grpo", "coda", "vlp", "asrr"} <= set(recipes)
+    own = ("coda_", "vlp_", "asrr_", "linear_", "length_", "output_dir")
+    shared = [{key: value for key, value in recipe.items() if not key.startswith(own)} for recipe in recipes.values()]
+    assert all(recipe == shared[0] for recipe in shared)
+    prompts = shared[0]["per_device_train_batch_size"] * shared[0]["gradient_accumulation_steps"] // 16
+    assert (prompts, shared[0]["num_generations"], shared[0]["max_completion_length"]) == (16, 16, 1024)
+    assert (shared[0]["learning_rate"], shared[0]["warmup_steps"], shared[0]["beta"]) == (5e-6, 8, 0.0)
+    assert (shared[0]["loss_type"], shared[0]["scale_rewards"], shared[0]["temperature"]) == ("dapo", "none", 1.0)
+    assert not shared[0]["vllm_importance_sampling_correction"]
+
+
+def test_weights_of_the_file_are_those_of_the_model():
+    weights = pytest.importorskip("experiments.math.weights", reason="the package gguf is not installed")
+    from transformers import AutoConfig, Qwen2ForCausalLM
+
+    config = AutoConfig.from_pretrained(weights.CONFIG, hidden_size=48, intermediate_size=8, vocab_size=64)
+    parts = [f"blk.{layer}.{part}.weight" for layer in range(28) for part in weights.LAYER]
+    parts += [f"blk.{layer}.attn_{part}.bias" for layer in range(28) for part in "qkv"]
+    names = {weights.name_of(name) for name in [*parts, "output.weight", "output_norm.weight"]}
+    assert names | {"lm_head.weight"} == set(Qwen2ForCausalLM(config).state_dict())
+    assert weights.name_of("token_embd.weight") is None
