@@ -1,11 +1,12 @@
 """Options of the trainer: those of TRL's GRPO, how rewards are shaped by length, and how micro-batches are cut."""
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 from trl import GRPOConfig
 
-from .shaping import check_parameters
+from .shaping import METHODS, check_parameters
 
 # What `shape_rewards` calls each of the fields below.
 _PARAMETER_FIELDS = {
@@ -21,6 +22,9 @@ _PARAMETER_FIELDS = {
     "zeta": "asrr_zeta",
     "window": "asrr_window",
     "eta": "l1_eta",
+    "linear_weight": "linear_weight",
+    "alp_beta": "alp_beta",
+    "gr3_alpha": "gr3_alpha",
 }
 
 
@@ -37,8 +41,8 @@ class CodaGRPOConfig(GRPOConfig):
     Parameters:
         length_shaping (`str`, *optional*, defaults to `"coda"`):
             How the correctness reward is shaped by length; see [`shaping.shape_rewards`] for the formulas. One of
-            `"none"` (plain GRPO), `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`. The last two need a column
-            `n_gold` in the dataset: the token budget that the prompt asks for.
+            `"none"` (plain GRPO), `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`, `"linear"`, `"alp"`, `"gr3"`.
+            Those of L1 need a column `n_gold` in the dataset: the token budget that the prompt asks for.
         coda_alpha (`float`, *optional*, defaults to `0.2`):
             Strength of the penalty on long correct rollouts of easy prompts, in [0, 1].
         coda_beta (`float`, *optional*, defaults to `0.2`):
@@ -62,6 +66,16 @@ class CodaGRPOConfig(GRPOConfig):
             Tokens beyond the shortest correct rollout at which the penalty of `"asrr"` is full.
         l1_eta (`float`, *optional*, defaults to `3e-4`):
             Reward per token of distance from the budget in `"l1_exact"` and `"l1_max"`, at least 0.
+        linear_weight (`float`, *optional*, defaults to `0.25`):
+            What the longest rollout of an all-correct group loses in `"linear"`, prime-rl's pass-rate penalty; at
+            least 0.
+        alp_beta (`float`, *optional*, defaults to `1e-7`):
+            Reward per token that `"alp"` takes where all rollouts are correct, at least 0. The default is the paper's,
+            whose rewards are divided by the standard deviation of the group. With `scale_rewards="none"` it is
+            nothing: take about `0.3 / max_completion_length`.
+        gr3_alpha (`float`, *optional*, defaults to `0.33`):
+            Strength of the rescaling of `"gr3"`, at least 0: a correct rollout of the group's mean length earns
+            `1 / (1 + gr3_alpha)`.
         correctness_reward (`str`, *optional*):
             Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the first one. Rows
             for which it returns `None` are not shaped, whatever other functions return: where each kind of task has a
@@ -90,9 +104,9 @@ class CodaGRPOConfig(GRPOConfig):
     length_shaping: str = field(
         default="coda",
         metadata={
-            "help": "How the correctness reward is shaped by length: 'none' (plain GRPO), 'coda', 'vlp', 'asrr', "
-            "'l1_exact' or 'l1_max'. The last two need a dataset column 'n_gold' with the token budget.",
-            "choices": ["none", "coda", "vlp", "asrr", "l1_exact", "l1_max"],
+            "help": f"How the correctness reward is shaped by length: {', '.join(map(repr, METHODS))}. 'none' is "
+            "plain GRPO; those of L1 need a dataset column 'n_gold' with the token budget.",
+            "choices": list(METHODS),
         },
     )
     coda_alpha: float = field(
@@ -134,6 +148,20 @@ class CodaGRPOConfig(GRPOConfig):
     l1_eta: float = field(
         default=3e-4, metadata={"help": "Reward per token of distance from the budget in 'l1_exact' and 'l1_max'."}
     )
+    linear_weight: float = field(
+        default=0.25, metadata={"help": "What the longest rollout of an all-correct group loses in 'linear'."}
+    )
+    alp_beta: float = field(
+        default=1e-7,
+        metadata={
+            "help": "Reward per token that 'alp' takes where all rollouts are correct. The default is the paper's, "
+            "for scale_rewards 'group'; with 'none', take about 0.3 / max_completion_length."
+        },
+    )
+    gr3_alpha: float = field(
+        default=0.33,
+        metadata={"help": "Strength of 'gr3': a correct rollout of mean length earns 1 / (1 + gr3_alpha)."},
+    )
     correctness_reward: str | None = field(
         default=None,
         metadata={"help": "Name of the reward function (0, 1 or None) that is shaped. Defaults to the first one."},
@@ -163,6 +191,15 @@ class CodaGRPOConfig(GRPOConfig):
                     "group. Set it to at least 2 (the paper uses 16)."
                 )
         super().__post_init__()
+        limit = self.max_completion_length
+        if self.length_shaping == "alp" and self.scale_rewards == "none" and limit and self.alp_beta * limit < 0.01:
+            if self.process_index == 0:
+                warnings.warn(
+                    f"`alp_beta` is {self.alp_beta!r}: even a completion of {limit} tokens loses only "
+                    f"{self.alp_beta * limit:.1g} of its reward, which trains nothing unless rewards are divided by "
+                    f"their deviation, as in the paper. Set it to about {0.3 / limit:.0e}.",
+                    stacklevel=2,
+                )
 
     def shaping_parameters(self) -> dict[str, Any]:
         """Keyword arguments for [`shaping.shape_rewards`]."""

@@ -5,12 +5,12 @@ One call shapes a whole batch of groups, without a loop over them. Read it besid
 rollout, and the term that is added to the base reward.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 
-LengthShaping = Literal["none", "coda", "vlp", "asrr", "l1_exact", "l1_max"]
 LengthStats = Literal["group", "correct"]
 
 EPSILON = 1e-6  # added to the standard deviation, and the epsilon of ASRR's gate
@@ -50,7 +50,7 @@ def shape_rewards(
     rewards: torch.Tensor,
     lengths: torch.Tensor,
     num_generations: int,
-    method: LengthShaping = "coda",
+    method: str = "coda",
     *,
     alpha: float = 0.2,
     beta: float = 0.2,
@@ -64,6 +64,9 @@ def shape_rewards(
     window: float = 2048,
     eta: float = 3e-4,
     n_gold: torch.Tensor | None = None,
+    linear_weight: float = 0.25,
+    alp_beta: float = 1e-7,
+    gr3_alpha: float = 0.33,
     unbiased: bool = True,
 ) -> ShapedRewards:
     r"""
@@ -84,6 +87,13 @@ def shape_rewards(
     - `"l1_exact"`: \\( r_i - \eta |n_{gold} - L_i| \\), the paper's Appendix C. Acts on wrong rollouts too.
     - `"l1_max"`: \\( r_i \cdot \frac{1}{2}(1 + \mathrm{clip}(\eta (n_{gold} - L_i), -1, 1)) \\), as in the code that
       the authors of L1 published; their paper's slope is twice that (pass `2 * eta` for it).
+    - `"linear"`: \\( r_i - w s \frac{L_i}{\max L} \\), the pass-rate penalty of
+      [prime-rl](https://github.com/PrimeIntellect-ai/prime-rl) on output tokens. Acts on wrong rollouts too, in groups
+      with a correct one.
+    - `"alp"`: \\( r_i - \beta \max(s, \frac{1}{G}) L_i \\), from [ALP](https://huggingface.co/papers/2506.05256). Acts
+      on wrong rollouts too, even where none is correct.
+    - `"gr3"`: \\( r_i \cdot \frac{1}{1 + \alpha L_i / \mathrm{mean}(L)} \\), from
+      [GR3](https://huggingface.co/papers/2603.10535).
 
     NaN rewards are rollouts that cannot be scored. They count in no statistic and stay NaN. Half precision is computed
     and returned in float32.
@@ -96,7 +106,7 @@ def shape_rewards(
         num_generations (`int`):
             Group size `G`.
         method (`str`, *optional*, defaults to `"coda"`):
-            One of `"none"`, `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`.
+            One of `"none"`, `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`, `"linear"`, `"alp"`, `"gr3"`.
         alpha (`float`, *optional*, defaults to `0.2`):
             CODA: strength of the easy-side penalty, in [0, 1] so that a correct rollout never earns less than 0.
         beta (`float`, *optional*, defaults to `0.2`):
@@ -123,6 +133,14 @@ def shape_rewards(
             L1: reward per token of distance from the budget, at least 0.
         n_gold (`torch.Tensor` of shape `(P*G,)`, *optional*):
             L1: token budget of each rollout. Required by `"l1_exact"` and `"l1_max"`.
+        linear_weight (`float`, *optional*, defaults to `0.25`):
+            Linear: what the longest rollout of a group with success rate 1 loses, at least 0.
+        alp_beta (`float`, *optional*, defaults to `1e-7`):
+            ALP: reward per token at success rate 1, at least 0. The default is the paper's, whose rewards are divided
+            by the standard deviation of the group. Without that division choose one that takes up to a few tenths:
+            `0.3` by the largest number of tokens, say.
+        gr3_alpha (`float`, *optional*, defaults to `0.33`):
+            GR3: strength of the rescaling, at least 0. A correct rollout of mean length gets `1 / (1 + gr3_alpha)`.
         unbiased (`bool`, *optional*, defaults to `True`):
             Whether the variance is divided by the count less one (the published code) or by the count.
 
@@ -150,10 +168,12 @@ def shape_rewards(
 
     ```
     """
-    check_parameters(
-        method, alpha=alpha, beta=beta, tau_easy=tau_easy, tau_hard=tau_hard, length_stats=length_stats,
-        gamma=gamma, tau=tau, zeta=zeta, window=window, eta=eta,
-    )  # fmt: skip
+    parameters = {
+        "alpha": alpha, "beta": beta, "tau_easy": tau_easy, "tau_hard": tau_hard, "gamma": gamma, "tau": tau,
+        "zeta": zeta, "window": window, "eta": eta, "linear_weight": linear_weight, "alp_beta": alp_beta,
+        "gr3_alpha": gr3_alpha,
+    }  # fmt: skip
+    check_parameters(method, length_stats, **parameters)
     dtype = torch.promote_types(rewards.dtype, torch.float32)
     rewards = rewards.to(dtype)
     _check_batch(rewards, lengths, num_generations, method, n_gold)
@@ -161,43 +181,125 @@ def shape_rewards(
     reward = rewards.view(-1, num_generations)
     length = lengths.to(reward.device, dtype).view(-1, num_generations)
     # Arithmetic with zeros, ones and NaN takes the place of masks, which are several times as slow on a CPU.
-    base = reward.nan_to_num(nan=0.0)  # 1 for correct rollouts, 0 for all others
-    blank = reward - base  # NaN for rollouts that cannot be scored, 0 for all others
+    correct = reward.nan_to_num(nan=0.0)
+    blank = reward - correct  # NaN for rollouts that cannot be scored, 0 for all others
     scorable = (1 + blank).nan_to_num(nan=0.0)
 
-    success_rate = base.sum(dim=1) / scorable.sum(dim=1)  # 0 / 0 = NaN for a group without a scorable rollout
+    success_rate = correct.sum(dim=1) / scorable.sum(dim=1)  # 0 / 0 = NaN for a group without a scorable rollout
     w_easy, w_hard = _gates(success_rate, tau_easy, tau_hard)
-    relative_length = _relative_length(length, base if length_stats == "correct" else scorable, unbiased)
-
-    if method == "none":
-        delta = torch.zeros_like(base)
-    elif method == "coda":
-        bonus, penalty = beta * w_hard[:, None], alpha * w_easy[:, None]
-        if bonus_on_incorrect:
-            delta = (bonus * scorable - penalty * base) * relative_length
-        else:
-            delta = (bonus - penalty) * base * relative_length
-    elif method == "vlp":
-        delta = -gamma * base * relative_length
-    elif method == "asrr":
-        gate = (success_rate.nan_to_num(nan=0.0) - tau + EPSILON).clamp(min=0) / (1 - tau + EPSILON)
-        excess = length - _shortest(length, base)  # -inf where none is correct: no penalty
-        delta = -zeta * gate[:, None] * (excess / window).clamp(0, 1)
-    else:
-        budget = n_gold.to(reward.device, dtype).view(-1, num_generations)
-        if method == "l1_exact":
-            delta = -eta * (budget - length).abs()
-        else:
-            delta = base * ((eta * (budget - length)).clamp(-1, 1) - 1) / 2
-
+    group = Group(
+        correct=correct,
+        scorable=scorable,
+        length=length,
+        relative_length=_relative_length(length, correct if length_stats == "correct" else scorable, unbiased),
+        success_rate=success_rate.nan_to_num(nan=0.0)[:, None],
+        w_easy=w_easy[:, None],
+        w_hard=w_hard[:, None],
+        n_gold=None if n_gold is None else n_gold.to(reward.device, dtype).view(-1, num_generations),
+    )
+    delta = METHODS[method](group, bonus_on_incorrect=bonus_on_incorrect, **parameters)
     return ShapedRewards(
         rewards=(reward + delta).flatten(),
         delta=(blank + delta).flatten(),
-        relative_length=(blank + relative_length).flatten(),
+        relative_length=(blank + group.relative_length).flatten(),
         success_rate=success_rate,
         w_easy=w_easy,
         w_hard=w_hard,
     )
+
+
+@dataclass(frozen=True)
+class Group:
+    """
+    All that a method may look at, for `P` groups of `G` rollouts at once.
+
+    Args:
+        correct (`torch.Tensor` of shape `(P, G)`):
+            Base reward: 1 for correct rollouts, 0 for all others.
+        scorable (`torch.Tensor` of shape `(P, G)`):
+            0 for rollouts that cannot be scored, 1 for all others.
+        length (`torch.Tensor` of shape `(P, G)`):
+            Tokens, also of rollouts that cannot be scored: leave them out of every statistic.
+        relative_length (`torch.Tensor` of shape `(P, G)`):
+            Of the sigmoid, in (0, 1).
+        success_rate, w_easy, w_hard (`torch.Tensor` of shape `(P, 1)`):
+            As in [`ShapedRewards`], with 0 for the success rate of a group without a scorable rollout.
+        n_gold (`torch.Tensor` of shape `(P, G)`, *optional*):
+            Token budgets.
+    """
+
+    correct: torch.Tensor
+    scorable: torch.Tensor
+    length: torch.Tensor
+    relative_length: torch.Tensor
+    success_rate: torch.Tensor
+    w_easy: torch.Tensor
+    w_hard: torch.Tensor
+    n_gold: torch.Tensor | None
+
+
+# A method is a function of a group and of the parameters it names, and returns the shaping term, shape `(P, G)`. What
+# it returns for rollouts that cannot be scored does not count. Formulas and sources are in `shape_rewards`.
+
+
+def _none(group: Group, **_) -> torch.Tensor:
+    return torch.zeros_like(group.correct)
+
+
+def _coda(group: Group, *, alpha: float, beta: float, bonus_on_incorrect: bool, **_) -> torch.Tensor:
+    bonus, penalty = beta * group.w_hard, alpha * group.w_easy
+    if bonus_on_incorrect:
+        return (bonus * group.scorable - penalty * group.correct) * group.relative_length
+    return (bonus - penalty) * group.correct * group.relative_length
+
+
+def _vlp(group: Group, *, gamma: float, **_) -> torch.Tensor:
+    return -gamma * group.correct * group.relative_length
+
+
+def _asrr(group: Group, *, tau: float, zeta: float, window: float, **_) -> torch.Tensor:
+    gate = (group.success_rate - tau + EPSILON).clamp(min=0) / (1 - tau + EPSILON)
+    excess = group.length - _shortest(group.length, group.correct)  # -inf where none is correct: no penalty
+    return -zeta * gate * (excess / window).clamp(0, 1)
+
+
+def _l1_exact(group: Group, *, eta: float, **_) -> torch.Tensor:
+    return -eta * (group.n_gold - group.length).abs()
+
+
+def _l1_max(group: Group, *, eta: float, **_) -> torch.Tensor:
+    return group.correct * ((eta * (group.n_gold - group.length)).clamp(-1, 1) - 1) / 2
+
+
+def _linear(group: Group, *, linear_weight: float, **_) -> torch.Tensor:
+    longest = (group.length * group.scorable).amax(dim=1, keepdim=True)
+    return -linear_weight * group.success_rate * group.length / longest.clamp(min=1)
+
+
+def _alp(group: Group, *, alp_beta: float, **_) -> torch.Tensor:
+    one_solved = 1 / group.scorable.sum(dim=1, keepdim=True).clamp(min=1)
+    return -alp_beta * torch.maximum(group.success_rate, one_solved) * group.length
+
+
+def _gr3(group: Group, *, gr3_alpha: float, **_) -> torch.Tensor:
+    count = group.scorable.sum(dim=1, keepdim=True).clamp(min=1)
+    mean = (group.length * group.scorable).sum(dim=1, keepdim=True) / count
+    excess = gr3_alpha * group.length
+    return -group.correct * excess / (mean + excess).clamp(min=EPSILON)  # 1 / (1 + x) - 1 = -x / (1 + x)
+
+
+METHODS: dict[str, Callable[..., torch.Tensor]] = {
+    "none": _none,
+    "coda": _coda,
+    "vlp": _vlp,
+    "asrr": _asrr,
+    "l1_exact": _l1_exact,
+    "l1_max": _l1_max,
+    "linear": _linear,
+    "alp": _alp,
+    "gr3": _gr3,
+}
+NEED_BUDGET = ("l1_exact", "l1_max")
 
 
 def _gates(success_rate: torch.Tensor, tau_easy: float, tau_hard: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -225,27 +327,17 @@ def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool
     return torch.sigmoid(deviation * std.sign() / (std + EPSILON))  # sign 0: no spread, no ranking
 
 
-def check_parameters(
-    method: str,
-    *,
-    alpha: float,
-    beta: float,
-    tau_easy: float,
-    tau_hard: float,
-    length_stats: str,
-    gamma: float,
-    tau: float,
-    zeta: float,
-    window: float,
-    eta: float,
-    names: dict[str, str] | None = None,
-) -> None:
+def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
     """
     Checks the parameters of [`shape_rewards`].
 
     Args:
+        method (`str`), length_stats (`str`):
+            As there.
         names (`dict[str, str]`, *optional*):
             What the user calls a parameter, where that is another name ([`CodaGRPOConfig`] prefixes them).
+        parameters (`float`):
+            All numbers that [`shape_rewards`] takes.
 
     Raises:
         ValueError: Naming the parameter, its value and the range, for the first one out of range.
@@ -255,21 +347,22 @@ def check_parameters(
     def fail(name: str, value: object, allowed: str) -> None:
         raise ValueError(f"`{names.get(name, name)}` is {value!r}, but must be {allowed}.")
 
-    if method not in get_args(LengthShaping):
-        fail("method", method, f"one of {', '.join(map(repr, get_args(LengthShaping)))}")
+    if method not in METHODS:
+        fail("method", method, f"one of {', '.join(map(repr, METHODS))}")
     if length_stats not in get_args(LengthStats):
         fail("length_stats", length_stats, f"one of {', '.join(map(repr, get_args(LengthStats)))}")
     # Written as `not (lower <= value <= upper)`, NaN fails as well.
-    for name, value in {"alpha": alpha, "gamma": gamma, "tau_easy": tau_easy, "tau_hard": tau_hard}.items():
-        if not 0 <= value <= 1:
-            fail(name, value, "between 0 and 1")
-    for name, value in {"beta": beta, "zeta": zeta, "eta": eta}.items():
-        if not 0 <= value < float("inf"):
-            fail(name, value, "at least 0 and finite")
-    if not 0 <= tau < 1:
-        fail("tau", tau, "at least 0 and below 1")
-    if not 0 < window < float("inf"):
-        fail("window", window, "above 0 and finite (in tokens)")
+    for name in ("alpha", "gamma", "tau_easy", "tau_hard"):
+        if not 0 <= parameters[name] <= 1:
+            fail(name, parameters[name], "between 0 and 1")
+    for name in ("beta", "zeta", "eta", "linear_weight", "alp_beta", "gr3_alpha"):
+        if not 0 <= parameters[name] < float("inf"):
+            fail(name, parameters[name], "at least 0 and finite")
+    if not 0 <= parameters["tau"] < 1:
+        fail("tau", parameters["tau"], "at least 0 and below 1")
+    if not 0 < parameters["window"] < float("inf"):
+        fail("window", parameters["window"], "above 0 and finite (in tokens)")
+    tau_easy, tau_hard = parameters["tau_easy"], parameters["tau_hard"]
     if tau_hard > tau_easy:
         easy = names.get("tau_easy", "tau_easy")
         fail("tau_hard", tau_hard, f"at most `{easy}` ({tau_easy!r}): a group cannot be easy and hard at once")
@@ -300,7 +393,7 @@ def _check_batch(
     if (lengths.abs() - lengths).sum() != 0:  # NaN if a length is infinite or NaN, which is not 0 either
         invalid = ~((lengths >= 0) & (lengths < torch.inf))
         raise ValueError(f"`lengths` holds {lengths[invalid][0].item()!r}, but must be token counts (0 or more).")
-    if method in ("l1_exact", "l1_max"):
+    if method in NEED_BUDGET:
         if n_gold is None:
             raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
         if n_gold.shape != rewards.shape:

@@ -13,7 +13,7 @@ from trl.trainer.utils import get_config_model_id
 from .config import CodaGRPOConfig
 from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
-from .shaping import shape_rewards
+from .shaping import NEED_BUDGET, shape_rewards
 
 _BATCHES_TO_WARN = 3
 
@@ -97,7 +97,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 "size. Set it to 'none'.",
                 stacklevel=2,
             )
-        if isinstance(train_dataset, Dataset) and args.length_shaping in ("l1_exact", "l1_max"):  # before any weights
+        if isinstance(train_dataset, Dataset) and args.length_shaping in NEED_BUDGET:  # before any weights
             self._check_budgets(args, train_dataset.column_names)
             self._budgets(train_dataset["n_gold"])
 
@@ -201,7 +201,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         parameters = self.args.shaping_parameters()
         if mode == "eval":
             parameters["method"] = "none"
-        elif parameters["method"] in ("l1_exact", "l1_max"):
+        elif parameters["method"] in NEED_BUDGET:
             self._check_budgets(self.args, inputs[0])  # a stream shows its columns with its first batch
             parameters["n_gold"] = gather(self._budgets([example["n_gold"] for example in inputs]).to(device))
         lengths = gather(torch.tensor(self._completion_lengths, device=device))

@@ -7,6 +7,7 @@ import yaml
 from trl import GRPOConfig, TrlParser
 
 from coda_trl import CodaGRPOConfig
+from coda_trl.shaping import METHODS
 
 CPU = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
@@ -24,6 +25,7 @@ def test_defaults_are_the_paper_s():
     assert args.vlp_gamma == 0.1
     assert (args.asrr_tau, args.asrr_zeta, args.asrr_window) == (0.75, 0.5, 2048)
     assert args.l1_eta == 3e-4
+    assert (args.linear_weight, args.alp_beta, args.gr3_alpha) == (0.25, 1e-7, 0.33)
     assert args.correctness_reward is None
 
 
@@ -48,6 +50,9 @@ def test_objective_is_the_paper_s_and_nothing_else_of_trl_changes():
         "asrr_zeta": [-0.1, inf, nan],
         "asrr_window": [0, -2048, inf],
         "l1_eta": [-3e-4, inf, nan],
+        "linear_weight": [-0.25, inf, nan],
+        "alp_beta": [-1e-7, inf, nan],
+        "gr3_alpha": [-0.33, inf, nan],
     }.items(),
 )
 def test_every_field_is_range_checked_under_its_own_name(field, values):
@@ -62,6 +67,15 @@ def test_ends_of_the_ranges_are_allowed():
     config(coda_alpha=1, coda_beta=5, coda_tau_easy=0.5, coda_tau_hard=0.5, vlp_gamma=0, asrr_window=1)
 
 
+def test_alp_s_default_is_said_to_do_nothing_without_scaling(recwarn):
+    config(length_shaping="alp", scale_rewards="group")
+    config(length_shaping="alp", alp_beta=1e-3, max_completion_length=300)
+    config(alp_beta=0)  # another method
+    assert not [warning for warning in recwarn if "alp_beta" in str(warning.message)]
+    with pytest.warns(UserWarning, match=r"`alp_beta` is 1e-07.* of 3000 tokens loses only 0.0003 .*about 1e-04"):
+        config(length_shaping="alp", max_completion_length=3000)
+
+
 def test_normalising_each_reward_alone_is_refused_unless_plain_grpo():
     with pytest.raises(
         ValueError, match="`multi_objective_aggregation` is 'normalize_then_sum'.*'sum_then_normalize'"
@@ -70,7 +84,7 @@ def test_normalising_each_reward_alone_is_refused_unless_plain_grpo():
     config(multi_objective_aggregation="normalize_then_sum", length_shaping="none")
 
 
-@pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_exact", "l1_max"])
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "none"])
 def test_groups_of_one_are_refused(method):
     with pytest.raises(ValueError, match="`num_generations` is 1"):
         config(num_generations=1, length_shaping=method)
@@ -104,7 +118,7 @@ def test_trl_parser_lists_the_choices_of_a_misspelt_method(capsys):
 
 def test_every_field_has_a_help_text():
     own = CodaGRPOConfig.__dataclass_fields__.keys() - GRPOConfig.__dataclass_fields__.keys()
-    assert len(own) == 14
+    assert len(own) == 17
     for name in own:
         assert CodaGRPOConfig.__dataclass_fields__[name].metadata["help"]
         assert f"{name} (`" in CodaGRPOConfig.__doc__

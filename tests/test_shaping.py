@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coda_trl import shaping
 from coda_trl.shaping import ShapedRewards, shape_rewards
 
-METHODS = ["none", "coda", "vlp", "asrr", "l1_exact", "l1_max"]
+METHODS = list(shaping.METHODS)
 LENGTH_STATS = ["group", "correct"]
 
 
@@ -48,7 +48,7 @@ def test_all_correct_opens_the_easy_gate_fully(length_stats):
 
 
 @pytest.mark.parametrize("length_stats", LENGTH_STATS)
-@pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_max"])
+@pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_max", "linear", "gr3"])
 def test_none_correct_is_left_alone(method, length_stats):
     shaped = shape([0, 0, 0], [10, 20, 3000], method=method, length_stats=length_stats)
     assert shaped.delta.tolist() == [0, 0, 0]
@@ -172,6 +172,27 @@ def test_asrr_penalises_wrong_rollouts_and_saturates_at_the_window():
     assert shaped.rewards.tolist() == pytest.approx(expected, abs=1e-5)
 
 
+def test_linear_scales_with_the_pass_rate_and_takes_from_wrong_rollouts_too():
+    shaped = shape([1, 1, 1, 0], [50, 100, 25, 200], method="linear", linear_weight=0.4)
+    assert [1 - 0.3 * 0.25, 1 - 0.3 * 0.5, 1 - 0.3 * 0.125, -0.3] == values(shaped.rewards)
+
+
+def test_alp_leaves_one_solved_rollout_s_price_where_none_is_solved():
+    shaped = shape([1, 1, 1, 0] + [0] * 4, [100, 200, 300, 400] * 2, group_size=4, method="alp", alp_beta=1e-3)
+    assert [-0.075, -0.15, -0.225, -0.3] == values(shaped.delta[:4])
+    assert [-0.025, -0.05, -0.075, -0.1] == values(shaped.delta[4:])
+
+
+def test_alp_counts_a_token_the_same_wherever_the_group_s_others_are():
+    one, other = (shape([1, 1], lengths, method="alp", alp_beta=1e-3).rewards for lengths in ([50, 60], [50, 900]))
+    assert one[0] == other[0]
+
+
+def test_gr3_pays_the_mean_length_the_same_in_every_group():
+    shaped = shape([1, 1, 1, 1, 1, 0], [10, 20, 30, 2000, 1000, 3000], group_size=3, method="gr3", gr3_alpha=0.5)
+    assert [1 / (1 + 0.5 * 0.5), 1 / 1.5, 1 / (1 + 0.5 * 1.5), 1 / 1.5, 1 / 1.25, 0] == values(shaped.rewards)
+
+
 def test_l1_budgets_differ_by_rollout():
     n_gold = torch.tensor([10, 20, 30, 40])
     shaped = shape([1, 1, 0, 0], [10, 10, 10, 50], method="l1_exact", eta=0.01, n_gold=n_gold)
@@ -217,6 +238,9 @@ def test_example_in_the_docstring():
         ({"zeta": -0.5}, "`zeta` is -0.5"),
         ({"window": 0}, "`window` is 0"),
         ({"eta": -3e-4}, "`eta` is -0.0003"),
+        ({"linear_weight": -0.25}, "`linear_weight` is -0.25"),
+        ({"alp_beta": float("inf")}, "`alp_beta` is inf"),
+        ({"gr3_alpha": nan}, "`gr3_alpha` is nan"),
         ({"num_generations": 0}, "`num_generations` is 0"),
         ({"num_generations": 3}, r"`rewards` has 4 entries.*`num_generations` \(3\)"),
         ({"rewards": torch.ones(2, 2)}, r"`rewards` has shape \(2, 2\)"),
@@ -293,7 +317,7 @@ def test_wrong_answers_never_gain(group, method, length_stats):
     delta = shape(rewards, lengths, method=method, length_stats=length_stats).delta
     wrong = torch.tensor(rewards) == 0
     assert (delta[wrong] <= 0).all()
-    if method not in ("asrr", "l1_exact"):  # these two act on wrong answers, by their definition
+    if method not in ("asrr", "l1_exact", "linear", "alp"):  # these act on wrong answers, by their definition
         assert (delta[wrong] == 0).all()
 
 
@@ -311,7 +335,12 @@ def test_permutation_equivariant(group, data, method, length_stats):
 
 
 @properties
-@given(group=GROUPS, factor=st.integers(2, 1000), method=st.sampled_from(["coda", "vlp"]), stats=STATS)
+@given(
+    group=GROUPS,
+    factor=st.integers(2, 1000),
+    method=st.sampled_from(["coda", "vlp", "linear", "gr3"]),
+    stats=STATS,
+)
 def test_scale_invariant(group, factor, method, stats):
     rewards, lengths = unzip(group)
     one = shape(rewards, lengths, method=method, length_stats=stats, tau_easy=0.5, tau_hard=0.5)
@@ -348,3 +377,27 @@ def test_groups_do_not_see_each_other(batch, method, length_stats):
     )
     alone = [shape(*unzip(group), method=method, length_stats=length_stats).rewards for group in batch]
     assert torch.cat(alone).tolist() == values(together.rewards)
+
+
+@properties
+@given(group=GROUPS, method=st.sampled_from(["linear", "alp", "gr3"]), strength=st.floats(0, 2))
+def test_rivals_never_pay_for_length(group, method, strength):
+    rewards, lengths = unzip(group)
+    name = {"linear": "linear_weight", "alp": "alp_beta", "gr3": "gr3_alpha"}[method]
+    delta = shape(rewards, lengths, method=method, **{name: strength}).delta
+    assert (delta <= 0).all()
+    by_length = sorted(range(len(group)), key=lambda i: lengths[i])
+    for reward in (0, 1):  # among the right, and among the wrong, the longer loses at least as much
+        same = delta[[i for i in by_length if rewards[i] == reward]]
+        assert (same.diff() <= 1e-12).all()
+
+
+@properties
+@given(group=GROUPS)
+def test_linear_and_gr3_keep_right_above_wrong_at_their_defaults(group):
+    rewards, lengths = unzip(group)
+    right = torch.tensor(rewards) == 1
+    for method in ("linear", "gr3"):
+        shaped = shape(rewards, lengths, method=method).rewards
+        assert (shaped[right] > 0).all() and (shaped[~right] <= 0).all()
+    assert (shape(rewards, lengths, method="linear").rewards[right] >= 0.75).all()

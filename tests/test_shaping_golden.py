@@ -4,8 +4,9 @@
 computed by others' code or independently of this package, so agreement here is not agreement with ourselves.
 """
 
+import importlib.util
 import json
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ def cases(name: str) -> list:
 
 def assert_close(actual: torch.Tensor, expected: list | torch.Tensor) -> None:
     torch.testing.assert_close(actual.double(), torch.as_tensor(expected, dtype=torch.float64), **TOLERANCE)
+
+
+def with_nan(rewards: list) -> torch.Tensor:
+    return torch.tensor([nan if reward is None else reward for reward in rewards], dtype=torch.float64)
 
 
 def advantages(rewards: torch.Tensor, group_size: int, divide_by_std: bool = False) -> torch.Tensor:
@@ -149,3 +154,25 @@ def test_peers(inputs, outputs):
 
     l1_max = shape("l1_max", n_gold=n_gold, eta=inputs["l1_max_alpha"])
     assert_close(l1_max.rewards, outputs["l1_max_multiplied"]["reward"])
+
+
+@pytest.mark.parametrize("method", ["linear", "alp", "gr3"])
+@pytest.mark.parametrize(("inputs", "outputs"), cases("rival_formulas"))
+def test_rivals(inputs, outputs, method):
+    inputs = dict(inputs)
+    rewards, lengths = with_nan(inputs.pop("rewards")), torch.tensor(inputs.pop("lengths"))
+    expected = with_nan(outputs[method])
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
+        shaped = shape_rewards(rewards.to(dtype), lengths, len(rewards), method, **inputs)
+        close = {"rtol": 0, "atol": tolerance, "equal_nan": True}
+        torch.testing.assert_close(shaped.rewards.double(), expected, **close)
+        torch.testing.assert_close(shaped.delta.double(), expected - rewards, **close)
+
+
+def test_rival_fixture_is_what_its_script_makes(tmp_path):
+    path = FIXTURES / "make_rival_formulas.py"
+    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location(path.stem, path))
+    spec.loader.exec_module(module)
+    module.OUT = tmp_path / "made.json"
+    module.main()
+    assert module.OUT.read_text() == (FIXTURES / "rival_formulas.json").read_text()

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from coda_trl import CodaGRPOTrainer, shape_rewards
+from coda_trl.shaping import METHODS
 
 
 def changed(trainer, model: str, names: str = "") -> set[bool]:
@@ -30,12 +31,12 @@ def test_shaping_alone_moves_the_parameters(tiny_model, tmp_path):
     assert changed(train(tiny_model, tmp_path, right, length_shaping="none"), tiny_model) == {False}
 
 
-@pytest.mark.parametrize("method", ["none", "coda", "vlp", "asrr", "l1_exact", "l1_max"])
+@pytest.mark.parametrize("method", METHODS)
 def test_completions_table_holds_what_shape_rewards_says(tiny_model, tmp_path, method):
     def mostly(completion_ids, **kwargs):
         return [float(ids[0] % 4 > 0) for ids in completion_ids]
 
-    extra = {"length_shaping": method, "log_completions": True, "max_steps": 3, "asrr_window": 5}
+    extra = {"length_shaping": method, "log_completions": True, "max_steps": 3, "asrr_window": 5, "alp_beta": 0.02}
     train(tiny_model, tmp_path, mostly, **extra)
     found = table(tmp_path)
     budgets = {row["prompt"]: row["n_gold"] for row in PROMPTS}
@@ -47,6 +48,7 @@ def test_completions_table_holds_what_shape_rewards_says(tiny_model, tmp_path, m
         4,
         method,
         window=5,
+        alp_beta=0.02,
         n_gold=torch.tensor([budgets[prompt] for prompt in found["prompt"]]),
     )
     close = {"rtol": 0, "atol": 1e-5, "check_dtype": False}
@@ -258,7 +260,7 @@ def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, 
     assert not [warning for warning in recwarn if "Not one completion" in str(warning.message)]
 
 
-@pytest.mark.parametrize("method", ["coda", "vlp", "asrr", "l1_exact", "l1_max"])
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "none"])
 def test_a_reward_that_is_not_correctness_is_refused(tiny_model, tmp_path, method):
     with pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, .* `correctness_reward` .*brevity, right"):
         train(tiny_model, tmp_path, [brevity, right], length_shaping=method)

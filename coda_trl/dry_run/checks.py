@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ..config import CodaGRPOConfig
 from ..data import DataArguments
+from ..shaping import NEED_BUDGET
 from .arithmetic import Batch
 from .findings import Finding, error, warning
 from .launch import Launch
@@ -19,7 +20,7 @@ def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Fin
             f"{args.scale_rewards!r} divides by the deviation of the rewards. In a group of correct answers that "
             "deviation is the shaping term's alone, so the term is blown up to full size. Set it to 'none'.",
         )
-    needs_budget = method in ("l1_exact", "l1_max")
+    needs_budget = method in NEED_BUDGET
     if needs_budget and data_args.length_budget is None:
         yield error(
             "length_budget",
