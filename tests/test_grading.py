@@ -310,7 +310,7 @@ def test_guards(text, reason):
     assert too_heavy(text) == reason
 
 
-@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".units", ".evaluate", ".intervals", ".pool"])
+@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".units", ".evaluate", ".sets", ".values", ".pool"])
 def test_documented_examples_run(module):
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"coda_trl.grading{module}")):
         source = re.sub(r"^\s*```.*$", "", test.docstring or "", flags=re.MULTILINE)

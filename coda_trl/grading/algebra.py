@@ -1,20 +1,24 @@
 r"""
-Equality of mathematical expressions by [math-verify](https://github.com/huggingface/Math-Verify).
+Read LaTeX and compare what it says, exactly.
 
-Runs in worker processes only: it can take for ever, and importing it costs half a second. Nothing in the text is
-executed: the expressions go through math-verify's LaTeX grammar, never through its parser of plain (Python-like)
-expressions.
+[math-verify](https://github.com/huggingface/Math-Verify) reads the expressions; `values` compares them. Runs in worker
+processes only: it can take for ever, and importing it costs half a second. Nothing in the text is executed: the
+expressions go through math-verify's LaTeX grammar, never through its parser of plain (Python-like) expressions.
 """
 
 import logging
 import re
+from contextlib import suppress
 from functools import lru_cache
 
 import sympy
 from latex2sympy2_extended import NormalizationConfig
-from math_verify import LatexExtractionConfig, parse, verify
+from latex2sympy2_extended.logic import And
+from math_verify import LatexExtractionConfig, parse
+from sympy.core.relational import Relational
 
 from .normalize import WORDS
+from .values import Undecided, proportional, same_value
 
 # math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
 _EXTRACTION = [
@@ -23,7 +27,6 @@ _EXTRACTION = [
         normalization_config=NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="last"),
     )
 ]
-_DIGITS = 30  # of the numeric comparison
 
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
@@ -31,6 +34,7 @@ _PRIME = re.compile(r"([A-Za-z])'")
 _CAPITAL = re.compile(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|[A-Z]")
 _NEIGHBOURS = re.compile(r"\d\s+[\d.]")  # math-verify takes `2 7` for 2 + 7
 _SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # and ignores the base of a numeral
+_CONSTANTS = {"i": sympy.I, "e": sympy.E}
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that we switch off its time limits
 
@@ -53,17 +57,53 @@ def equal(gold: str, answer: str) -> bool:
     """
     mixed_case = _has_both_cases(gold) or _has_both_cases(answer)
     left, right = _parse(gold, mixed_case), _parse(answer, mixed_case)
-    if left is None or right is None or _surely_different(left, right):
+    return left is not None and right is not None and _equal(left, right)
+
+
+def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
+    if isinstance(gold, And) and isinstance(answer, And):  # a chain of relations
+        return _all_equal(gold._unsorted_args, answer._unsorted_args)
+    if isinstance(gold, Relational):
+        return isinstance(answer, Relational) and _same_relation(gold, answer)
+    if gold == answer:
+        return not gold.has(sympy.nan, sympy.zoo)
+    for _ in range(2):  # as they were read, because working out can take for ever; then worked out
+        if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr):
+            with suppress(Undecided):
+                return same_value(gold, answer)
+        gold, answer = gold.doit(), answer.doit()
+    if isinstance(gold, sympy.MatrixBase) or isinstance(answer, sympy.MatrixBase):
+        same_shape = getattr(gold, "shape", None) == getattr(answer, "shape", None)
+        return same_shape and all(map(_equal, gold.flat(), answer.flat()))
+    return gold.func == answer.func and bool(gold.args) and _all_equal(gold.args, answer.args)
+
+
+def _all_equal(golds: tuple[sympy.Basic, ...], answers: tuple[sympy.Basic, ...]) -> bool:
+    return len(golds) == len(answers) and all(map(_equal, golds, answers))
+
+
+def _same_relation(gold: Relational, answer: Relational) -> bool:
+    """Whether one relation is the other, multiplied by a number (a positive one if the relation has a direction)."""
+    (kind, one), (other_kind, other) = map(_as_difference, (gold, answer))
+    if kind != other_kind:
         return False
-    if isinstance(left, sympy.Eq) and isinstance(right, sympy.Eq) and _has_unknown_exponent(left, right):
-        # solving such an equation loses solutions: `y^x = x^y` and `y^y = x^y` would be the same
-        left, right = left.lhs - left.rhs, right.lhs - right.rhs
-        return _verify(left, right) or _verify(left, -right)
-    return _verify(left, right)
+    directed = kind not in (sympy.Eq, sympy.Ne)
+    try:
+        if proportional(one, other, directed):
+            return True
+        if directed:  # what is divided by might be negative
+            return False
+        return proportional(*(sympy.fraction(sympy.together(side))[0] for side in (one, other)))
+    except Undecided:
+        return False
 
 
-def _verify(left: sympy.Basic, right: sympy.Basic) -> bool:
-    return verify(left, right, numeric_precision=_DIGITS, allow_set_relation_comp=True, timeout_seconds=None)
+def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
+    """Kind of a relation and the expression that it says to be zero, not zero, positive, or not negative."""
+    if isinstance(relation, sympy.Eq | sympy.Ne):
+        return relation.func, relation.lhs - relation.rhs
+    strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
+    return sympy.Gt if strict else sympy.Ge, relation.gts - relation.lts
 
 
 @lru_cache(maxsize=1024)
@@ -87,9 +127,9 @@ def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
         return None
     # math-verify takes symbols for complex or real by the look of the text; they have to be the same on both sides
     uniform = {
-        symbol: sympy.I if symbol.name == "i" else sympy.Symbol(symbol.name, real=True)
-        for symbol in _symbols(found[0])
-        if symbol.name == "i" or not symbol.is_real
+        symbol: _CONSTANTS.get(symbol.name, sympy.Symbol(symbol.name, real=True))
+        for symbol in found[0].free_symbols
+        if isinstance(symbol, sympy.Symbol) and (symbol.name in _CONSTANTS or not symbol.is_real)
     }
     return found[0].subs(uniform) if uniform else found[0]
 
@@ -110,27 +150,3 @@ def _mixed_number(match: re.Match) -> str:
 def _has_both_cases(text: str) -> bool:
     letters = set(re.sub(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|⟦[^⟧]*⟧", "", text))
     return any(letter.islower() and letter.upper() in letters for letter in letters if letter.isascii())
-
-
-def _has_unknown_exponent(*equations: sympy.Basic) -> bool:
-    return any(power.exp.free_symbols for equation in equations for power in equation.atoms(sympy.Pow))
-
-
-def _symbols(expression: sympy.Basic) -> set[sympy.Symbol]:
-    return {symbol for symbol in expression.free_symbols if isinstance(symbol, sympy.Symbol)}
-
-
-def _surely_different(left: sympy.Basic, right: sympy.Basic) -> bool:
-    """Whether two expressions differ at one point, which saves the search for a proof that they are equal."""
-    if not isinstance(left, sympy.Expr) or not isinstance(right, sympy.Expr):
-        return False
-    point = {
-        symbol: sympy.Rational(sympy.prime(20 + index), sympy.prime(10 + index))
-        for index, symbol in enumerate(sorted(_symbols(left) | _symbols(right), key=str))
-    }
-    try:
-        one, other = left.evalf(20, subs=point), right.evalf(20, subs=point)
-        gap, size = abs(one - other).evalf(15), abs(one).evalf(15) + 1
-        return bool(gap.is_Float and size.is_Float and gap > 1e-9 * size)
-    except (TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
-        return False

@@ -8,6 +8,7 @@ their true values: if two numeric values differ, so do the expressions. What nei
 here, is left to computer algebra.
 """
 
+import cmath
 import hashlib
 import math
 import re
@@ -30,6 +31,8 @@ _MIXED = re.compile(r"(?<![\d.\w}^_)])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}(?!\
 _MIXED_FACTOR = re.compile(
     r"(?<![\d.\w}^_)])\d+\s*\\frac\s*\{\d+\}\s*\{\d+\}\s*(?:[A-Za-z(]|\\(?!cdot|times|le|ge|cup|%))"
 )
+_LETTER = re.compile(r"[A-Za-df-z]")
+_COMMAND = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ln|log|div)(?![A-Za-z])")
 
 Number = Fraction | complex
 
@@ -85,6 +88,16 @@ def is_evaluable(text: str) -> bool:
     return _value(text, True, 0) is not None
 
 
+def real_value(text: str) -> Fraction | float | None:
+    """Value of an expression without letters: exact if it is rational; `None` if it is not real or not understood."""
+    value = _value(text, True, 0)
+    if value is None or _LETTER.search(_COMMAND.sub("", text)):
+        return None
+    if value.rational:
+        return value.formal
+    return value.numeric.real if value.numeric is not None and value.numeric.imag == 0 else None
+
+
 def _differ(left: complex | None, right: complex | None) -> bool:
     if left is None or right is None:
         return False
@@ -112,7 +125,7 @@ def _value(text: str, keep_case: bool, point: int) -> Value | None:
         return None
     try:
         numeric = complex(_Evaluator(text, keep_case, point, exact=False).whole())
-    except (_Unknown, ArithmeticError):
+    except (_Unknown, ArithmeticError, ValueError):
         numeric = None
     if numeric is not None and not math.isfinite(abs(numeric)):
         numeric = None
@@ -271,11 +284,21 @@ class _Evaluator:
                 index = self.sum()
                 self.expect("]")
             return self.raised(self.group(), 1 / index)
+        if name == "ln" or (name == "log" and self.take("_")):
+            return self.logarithm(self.group() if name == "log" else None)
         if name == "pi":
             return self.constant(name, complex(math.pi))
         if name in _GREEK and self.peek() != (4, "_"):
             return self.symbol(name)
         raise _Unknown
+
+    def logarithm(self, base: Number | None) -> Number:
+        argument = self.group() if self.peek() == (4, "{") else self.atom()
+        if self.starts_factor() or self.peek() == (4, "^"):  # does `\\ln 2x` end before the `x`?
+            raise _Unknown
+        if self.exact:
+            return self.constant(f"log({argument})/{base}", 0)
+        return cmath.log(argument) if base is None else cmath.log(argument) / cmath.log(base)
 
     def raised(self, base: Number, exponent: Number) -> Number:
         whole = exponent.real if isinstance(exponent, complex) else exponent

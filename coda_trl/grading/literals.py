@@ -15,7 +15,6 @@ _SLASH = re.compile(rf"^([+-]?)\s*({_DECIMAL})\s*/\s*([+-]?)\s*({_DECIMAL})$")
 _FRAC = re.compile(
     rf"^([+-]?)\s*(\d+)?\s*\\frac\s*\{{\s*([+-]?)\s*({_DECIMAL})\s*\}}\s*\{{\s*([+-]?)\s*({_DECIMAL})\s*\}}$"
 )
-_REPEATING = re.compile(r"^([+-]?)(\d*)\.(\d*)\\overline\s*\{(\d+)\}$")
 _POWER_OF_TEN = re.compile(
     rf"^([+-]?)\s*({_DECIMAL})\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
 )
@@ -56,8 +55,8 @@ def literal_number(value: str) -> Fraction | None:
 
     Args:
         value (`str`):
-            Canonical LaTeX without unit: an integer, decimal, fraction (`a/b`, `\frac{a}{b}`), mixed number, repeating
-            decimal (`0.\overline{3}`) or decimal times a power of ten.
+            Canonical LaTeX without unit: an integer, decimal, fraction (`a/b`, `\frac{a}{b}`), mixed number or decimal
+            times a power of ten.
 
     Returns:
         `Fraction` or `None`.
@@ -74,11 +73,6 @@ def literal_number(value: str) -> Fraction | None:
             return None
         signs = "-" if (top_sign == "-") != (bottom_sign == "-") else ""
         return _divide(sign, whole or "", top, signs, bottom)
-    if match := _REPEATING.match(value):
-        sign, whole, fixed, repeated = match.groups()
-        scale = 10 ** len(fixed)
-        part = Fraction(int(repeated), (10 ** len(repeated) - 1) * scale)
-        return _signed(sign, Fraction(int((whole + fixed) or "0"), scale) + part)
     if match := _POWER_OF_TEN.match(value):
         exponent = int(match.group(3) or match.group(4))
         return _signed(match.group(1), Fraction(_digits(match.group(2))) * Fraction(10) ** exponent)

@@ -6,12 +6,15 @@ between `⟦` and `⟧`; every comma that is left separates two values and is fo
 """
 
 import re
+from fractions import Fraction
 from functools import lru_cache
 
 from .characters import to_latex
+from .structure import AND, OR
 
 WORD_START, WORD_END = "⟦", "⟧"
 WORDS = re.compile("⟦([^⟦⟧]*)⟧")
+MAX_PERIOD = 60  # digits of a repeating decimal
 
 _TEXT_COMMANDS = "textnormal|textbf|textit|textrm|textsf|texttt|textup|text|mbox|hbox|emph|underline|operatorname"
 _STYLE_COMMANDS = "mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm"
@@ -64,8 +67,9 @@ _SYNONYMS = {
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _CONNECTIVE = re.compile(
-    r",?\s*(?:⟦\s*,?\s*(?:and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|\\lor(?![A-Za-z]))"
+    r",?\s*(?:⟦\s*,?\s*(and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(and|or)(?![A-Za-z])|\\(land|lor)(?![A-Za-z]))"
 )
+_CONDITION = re.compile(r"[<>]|\\(?:le|ge|neq|in)(?![A-Za-z])")
 _NUMBER_WORDS = {
     word: str(value)
     for value, word in enumerate(
@@ -78,7 +82,7 @@ _CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^\s*(\w+)\s*\\ch
 _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
 _THOUSANDS = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _CJK = re.compile(r"[\u3400-\u9fff]+")
-_CJK_CONNECTIVES = {"或", "和", "与", "及"}
+_CJK_CONNECTIVES = {"或": "or", "和": "and", "与": "and", "及": "and", "且": "and"}
 # `The answer is`, `Distance:`, but not `the answer is not`
 _LEAD = re.compile(
     r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I
@@ -90,6 +94,13 @@ _BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
 _EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
+# `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: the digits that repeat stand under a bar, between dots or in parentheses.
+_BAR = r"\\(?:overline|bar|overbar)\s*"
+_DOT = r"\\dot\s*"
+_REPEATING = re.compile(
+    rf"(?<![\d.])(\d*)\.(\d*)(?:{_BAR}(?:\{{(\d+)\}}|(\d))|{_DOT}\{{?(\d)\}}?(?:(\d*){_DOT}\{{?(\d)\}}?)?|\((\d+)\))(?![\d.])"
+)
+_FACTORIAL_POWER = re.compile(r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)")
 
 
 @lru_cache(maxsize=8192)
@@ -127,11 +138,11 @@ def normalize(text: str) -> str:
     text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
     text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     text = _CJK.sub(_mark_cjk, _brace_arguments(_mark_words(text)))
-    text = _CONNECTIVE.sub(", ", text)
+    text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
     text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _BARE_SQRT.sub(r"\\sqrt{\1}", text))
     text = _EXPONENT.sub(lambda exponent: f"^{{{exponent.group(1) or exponent.group(2)}}}", text)
-    text = _LOG_BASE.sub(r"\1_{\2}", text)
+    text = _REPEATING.sub(_repeating, _FACTORIAL_POWER.sub(r"(\1!)", _LOG_BASE.sub(r"\1_{\2}", text)))
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _RUN_OF_SPACES.sub(" ", text).strip()
     text = _strip_lead(_strip_punctuation(text))
@@ -162,9 +173,14 @@ def _unwrap(match: re.Match) -> str:
     return argument if len(content) > 1 else content
 
 
+def _connect(connective: re.Match) -> str:
+    """Between conditions, "and" and "or" are no commas."""
+    return f" {OR if 'or' in connective.group(connective.lastindex) else AND} "
+
+
 def _mark_cjk(run: re.Match) -> str:
     if run.group() in _CJK_CONNECTIVES:
-        return ", "
+        return f"⟦{_CJK_CONNECTIVES[run.group()]}⟧"
     before, after = run.string[: run.start()], run.string[run.end() :]
     inside = before.rfind(WORD_START) > before.rfind(WORD_END)  # of words that are marked already
     return run.group() if inside and WORD_END in after else f"{WORD_START}{run.group()}{WORD_END}"
@@ -196,6 +212,16 @@ def _brace_arguments(text: str) -> str:
             parts.append(f"{{{argument.group(1)}}}")
             position = argument.end()
     return "".join(parts) + text[position:]
+
+
+def _repeating(decimal: re.Match) -> str:
+    whole, fixed, *repeated = decimal.groups()
+    period = "".join(filter(None, repeated))
+    if len(whole + fixed + period) > MAX_PERIOD:
+        return decimal.group()
+    scale = 10 ** len(fixed)
+    value = Fraction(int((whole + fixed) or "0"), scale) + Fraction(int(period), (10 ** len(period) - 1) * scale)
+    return f"{value}" if value.denominator == 1 else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
 
 
 def _join_thousands(text: str) -> str:

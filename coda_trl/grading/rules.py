@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 
 from .evaluate import equal_by_value, is_evaluable
 from .guards import too_heavy, too_long
-from .intervals import as_intervals
 from .literals import (
     chosen_letter,
     gold_letter,
@@ -23,14 +22,23 @@ from .literals import (
     words_key,
 )
 from .normalize import normalize
-from .structure import LABEL, LETTERS, Sequence, sequence, simplify_notation, split_relation, split_top
+from .sets import NoSet, is_set, same_set
+from .structure import (
+    APPROXIMATELY,
+    LABEL,
+    LETTERS,
+    RELATIONS,
+    Sequence,
+    balanced,
+    sequence,
+    simplify_notation,
+    split_top,
+)
 from .units import split_unit
 
 MAX_ITEMS = 64
-_APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\sim(?![A-Za-z])")
-_SET_OPERATION = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])")
+_UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
 _INFINITE = {"\\infty", "-\\infty"}
-_CLOSED_AT_INFINITY = re.compile(r"\[\s*-\\infty|\\infty\s*\]")
 _MARKS = re.compile(" ?[⟦⟧] ?")
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
 
@@ -113,39 +121,33 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     if (gold_letters := letters(gold)) is not None:
         return letters(answer) == gold_letters
     if is_words(gold):
-        return words_key(split_relation(answer)[0][-1]) == words_key(gold)
+        return words_key(_sides(answer)[-1]) == words_key(gold)
     return equivalent(gold, answer, algebra)
 
 
 def readable(gold: str, algebra: Algebra) -> bool:
     """Whether a gold in canonical form means something: a letter, words, a number, mathematics, or a list of these."""
     if gold_letter(gold) or letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
-        return _balanced(gold)
+        return balanced(gold)
     value = simplify_notation(split_unit(gold).value)
     if literal_number(value) is not None:
         return True
-    if not _balanced(value):
+    if not balanced(value):
         return False
-    if ":" in value and all(literal_number(part) is not None for part in split_top(value, ":")):
+    if ":" in value and all(literal_number(part) is not None for part in split_top(value, _RATIO)[0]):
         return True
     if too_heavy(value, value) or _ELLIPSIS.search(value):
         return True  # nothing but the same text will be right
     items = sequence(value)
-    parts = items.items if items else split_relation(value)[0]
-    parts = [piece for part in parts for piece in _APPROXIMATELY.split(part) if piece.strip()]
+    parts = items.items if items else _sides(value)
+    parts = [piece for part in parts for piece in split_top(part, APPROXIMATELY)[0] if piece]
     if parts != [value]:
-        return bool(parts) and all(readable(part.strip(), algebra) for part in parts)
+        return bool(parts) and all(readable(part, algebra) for part in parts)
     return value in _INFINITE or is_evaluable(value) or algebra.reads(value)
 
 
-def _balanced(text: str) -> bool:
-    depth = brackets = 0
-    for symbol in re.sub(r"\\[{}]", "", text):
-        depth += (symbol == "{") - (symbol == "}")
-        brackets += (symbol in "([") - (symbol in ")]")
-        if depth < 0:
-            return False
-    return depth == 0 and (brackets == 0 or text[:1] == "]")
+def _sides(text: str) -> list[str]:
+    return split_top(text, RELATIONS)[0]
 
 
 def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -185,8 +187,8 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     golds, answers = _exact(gold), _exact(answer)
     if golds != [gold] or answers != [answer]:
         return any(equivalent(one, other, algebra) for one in golds for other in answers[:1])
-    gold_sides, gold_signs = split_relation(gold)
-    answer_sides, answer_signs = split_relation(answer)
+    gold_sides, gold_signs = split_top(gold, RELATIONS)
+    answer_sides, answer_signs = split_top(answer, RELATIONS)
     if set(gold_signs) == {"="} and not any(LETTERS.search(side) for side in gold_sides):
         return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
     if not gold_signs and set(answer_signs) == {"="}:
@@ -198,7 +200,7 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
 
 def _exact(text: str) -> list[str]:
     r"""The values of an approximation: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `x \approx 1.41`."""
-    pieces = [piece.strip() for piece in _APPROXIMATELY.split(text)]
+    pieces, _ = split_top(text, APPROXIMATELY)
     if len(pieces) == 1:
         return [text]
     claims = [piece for piece in pieces if piece and not LABEL.match(piece)]
@@ -212,21 +214,19 @@ def _consistent(sides: list[str], algebra: Algebra) -> bool:
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
-    gold_signs, answer_signs = split_relation(gold)[1], split_relation(answer)[1]
+    if is_set(gold) or is_set(answer):
+        try:
+            return same_set(gold, answer, lambda one, other: equivalent(one, other, algebra))
+        except NoSet:
+            pass
     gold_items, answer_items = sequence(gold), sequence(answer)
-    if gold_items is None and answer_items is None and gold_signs and answer_signs:
+    gold_signs, answer_signs = split_top(gold, RELATIONS)[1], split_top(answer, RELATIONS)[1]
+    if gold_items is None and answer_items is None and (gold_signs or answer_signs):
         return _relations(gold, answer, algebra)
-    gold_interval, answer_interval = as_intervals(gold), as_intervals(answer)
-    if (gold_interval, answer_interval) != (gold, answer):
-        if gold_signs and not answer_items and not _SET_OPERATION.search(answer):
-            return False
-        if answer_signs and not gold_items and not _SET_OPERATION.search(gold):
-            return False
-        return equivalent(gold_interval, answer_interval, algebra)
-    if ":" in gold or ":" in answer:
+    if split_top(gold, _RATIO)[1] or split_top(answer, _RATIO)[1]:
         return _ratios(gold, answer, algebra)
-    if _SET_OPERATION.search(gold) or _SET_OPERATION.search(answer):
-        return _set_expressions(gold, answer, algebra)
+    if split_top(gold, _UNION)[1] and split_top(answer, _UNION)[1]:
+        return _same_elements(*(tuple(split_top(text, _UNION)[0]) for text in (gold, answer)), algebra)
     if gold_items or answer_items:
         return _sequences(gold, answer, gold_items, answer_items, algebra)
     return _algebraic(gold, answer, algebra)
@@ -259,7 +259,7 @@ def _sequences(
 
 def _labels(items: tuple[str, ...]) -> list[str]:
     """What stands in front of the `=` of each item; nothing where there is none."""
-    return [split_relation(item)[0][0] if "=" in item else "" for item in items]
+    return [_sides(item)[0] if "=" in item else "" for item in items]
 
 
 def _ordered_by_label(items: tuple[str, ...]) -> tuple[str, ...]:
@@ -284,8 +284,8 @@ def _same_elements(left: tuple[str, ...], right: tuple[str, ...], algebra: Algeb
 
 
 def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
-    gold_sides, gold_signs = split_relation(gold)
-    answer_sides, answer_signs = split_relation(answer)
+    gold_sides, gold_signs = split_top(gold, RELATIONS)
+    answer_sides, answer_signs = split_top(answer, RELATIONS)
     if not gold_signs or not answer_signs:
         return False
     mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
@@ -303,7 +303,7 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
 
 
 def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
-    left, right = split_top(gold, ":"), split_top(answer, ":")
+    left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
     if len(left) == len(right) > 1 and all(equivalent(a, b, algebra) for a, b in zip(left, right, strict=True)):
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):
@@ -315,16 +315,6 @@ def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
 
 def _quotient(parts: list[str]) -> str:
     return rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) == 2 else parts[0]
-
-
-def _set_expressions(gold: str, answer: str, algebra: Algebra) -> bool:
-    if _CLOSED_AT_INFINITY.search(answer) and not _CLOSED_AT_INFINITY.search(gold):
-        return False
-    left, right = re.split(r"\\cup(?![A-Za-z])", gold), re.split(r"\\cup(?![A-Za-z])", answer)
-    if len(left) == len(right) > 1 and not re.search(r"\\(?:cap|setminus|mathbb)", gold + answer):
-        if _same_elements(tuple(map(str.strip, left)), tuple(map(str.strip, right)), algebra):
-            return True
-    return _algebraic(gold, answer, algebra)
 
 
 def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:

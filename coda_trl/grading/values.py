@@ -1,0 +1,234 @@
+r"""
+Compare expressions by their values, with as many digits as the numbers in them call for.
+
+Rational numbers are compared exactly. Everything else is evaluated at the same points on both sides. The digits follow
+from the sizes of all numbers that occur on the way, so that `1 - e^{-100}` and `1 - e^{-101}` are told apart, and a
+decimal differs from `\pi` however many of its digits it has. Two values that agree in all these digits are equal.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import sympy
+from sympy.core.function import AppliedUndef
+
+MAX_DIGITS = 30_000  # what needs more is wrong
+MAX_FRACTION_DIGITS = 100_000
+_SURE_DIGITS = 50  # of two values that agree, beyond the sizes of their terms
+_ENOUGH_POINTS = 3
+
+_FUNCTIONS: dict[Any, Callable] = {
+    getattr(sympy, name): getattr(mpmath, name)
+    for name in (
+        "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh log exp factorial "
+        "binomial gamma floor re im arg sign"
+    ).split()
+} | {sympy.Abs: abs, sympy.conjugate: mpmath.conj, sympy.ceiling: mpmath.ceil, sympy.Max: max, sympy.Min: min}
+
+_IN_PIECES = (sympy.Abs, sympy.floor, sympy.ceiling, sympy.sign, sympy.Max, sympy.Min)
+_RATIONAL = (sympy.Add, sympy.Mul, sympy.Pow, sympy.factorial, sympy.binomial, sympy.UnevaluatedExpr)
+
+
+class Undecided(Exception):
+    """The expressions hold something that has no value here."""
+
+
+def same_value(gold: sympy.Expr, answer: sympy.Expr) -> bool:
+    """
+    Whether two expressions have the same value wherever the gold is defined.
+
+    Points count at which everything in the gold is a real number; all points if there are none.
+
+    Args:
+        gold (`sympy.Expr`), answer (`sympy.Expr`):
+            Expressions, as they were read. Letters stand for real numbers.
+
+    Returns:
+        `bool`
+
+    Raises:
+        [`Undecided`]: if one of them cannot be evaluated.
+
+    Example:
+
+    ```python
+    >>> import sympy
+    >>> from coda_trl.grading.values import same_value
+
+    >>> same_value(sympy.sqrt(8), 2 * sympy.sqrt(2)), same_value(sympy.exp(-100), sympy.exp(-101))
+    (True, False)
+
+    ```
+    """
+    points = _points(gold, answer)
+    real, complex_ = [], []
+    for point in points:
+        compared = _compare(gold, answer, point)
+        if compared is not None:
+            same, is_real = compared
+            if is_real and not same:
+                return False
+            (real if is_real else complex_).append(same)
+    verdicts = real or complex_
+    if not verdicts or (all(verdicts) and len(verdicts) < min(len(points), _ENOUGH_POINTS)):
+        raise Undecided
+    return all(verdicts)
+
+
+def proportional(one: sympy.Expr, other: sympy.Expr, positive: bool = False) -> bool:
+    """
+    Whether one expression is the other times a number that is not 0.
+
+    Args:
+        one (`sympy.Expr`), other (`sympy.Expr`):
+            Evaluated expressions.
+        positive (`bool`, *optional*, defaults to `False`):
+            Whether that number must be positive.
+
+    Returns:
+        `bool`
+
+    Raises:
+        [`Undecided`]: if one of them cannot be evaluated.
+    """
+    for point in _points(one, other):
+        # At a point where neither is 0, their values give the factor, if there is one.
+        fixed = [side.xreplace(point).doit() for side in (one, other)]
+        sizes = [side.evalf(30) for side in fixed]
+        if all(size.is_number and size.is_finite and abs(size) > 1e-9 for size in sizes):
+            if positive and not (sizes[0] / sizes[1]).is_positive:
+                return False
+            return same_value(one * fixed[1], other * fixed[0])
+    raise Undecided
+
+
+def _unknowns(expression: sympy.Expr) -> set[sympy.Expr]:
+    """Letters and functions that are not known (`f(x)`)."""
+    return expression.free_symbols | expression.atoms(AppliedUndef)
+
+
+def _points(one: sympy.Expr, other: sympy.Expr) -> list[dict[sympy.Expr, sympy.Rational]]:
+    """
+    Values for the unknowns: letters and functions that are not known (`f(x)`).
+
+    One name has the same value on both sides. The signs run through all combinations of three unknowns, and the sizes
+    through several orders of magnitude if there is something that changes its form somewhere (`|x - 50|`).
+    """
+    unknowns = sorted(
+        {unknown for side in (one, other) for unknown in side.free_symbols | side.atoms(AppliedUndef)}, key=str
+    )
+    if not unknowns:
+        return [{}]
+    sizes = range(5) if one.has(*_IN_PIECES) or other.has(*_IN_PIECES) else range(1)
+    points = []
+    for size in sizes:
+        for signs in range(8):
+            point = {}
+            for index, unknown in enumerate(unknowns):
+                draw = random.Random(f"{unknown}/{size}/{signs}").randrange(10**5, 3 * 10**6)
+                sign = -1 if signs >> index % 3 & 1 else 1
+                point[unknown] = sympy.Rational(sign * draw * 10**size, 10**6 + 3)
+            points.append(point)
+    return points
+
+
+def _is_fraction(expression: sympy.Expr) -> bool:
+    """Whether an expression is made of fractions by what makes fractions of fractions."""
+    if expression.is_Rational:
+        return True
+    if expression.is_Pow and not expression.exp.is_Integer:
+        return expression.exp == -1
+    return expression.func in _RATIONAL and all(map(_is_fraction, expression.args))
+
+
+def _compare(gold: sympy.Expr, answer: sympy.Expr, point: dict) -> tuple[bool, bool] | None:
+    """Whether the values at a point are the same and whether the gold is real; `None` if it has no value there."""
+    has_i = gold.has(sympy.I) or answer.has(sympy.I)
+    rough, finer = _Values(point, 30, has_i), _Values(point, 60, has_i)
+    try:
+        lefts = rough.value(gold), finer.value(gold)
+    except (ArithmeticError, ValueError):
+        return None
+    is_real = finer.is_real
+    try:
+        rights = rough.value(answer), finer.value(answer)
+        if _near(*lefts) and _near(*rights) and not _near(lefts[0], rights[0]):
+            return False, is_real  # neither is noise, which depends on the digits
+        if not point and rough.magnitude < MAX_FRACTION_DIGITS and _is_fraction(gold) and _is_fraction(answer):
+            return gold.doit() == answer.doit(), is_real
+        digits = 2 * int(rough.magnitude) + 2 * _SURE_DIGITS
+        if digits > MAX_DIGITS:
+            return False, is_real
+        exact = _Values(point, digits, has_i)
+        difference = abs(exact.value(gold) - exact.value(answer))
+    except (ArithmeticError, ValueError):
+        return False, is_real
+    with mpmath.workdps(digits):
+        return bool(difference <= exact.largest * mpmath.mpf(10) ** -(rough.magnitude + _SURE_DIGITS)), is_real
+
+
+def _near(one: mpmath.mpf | mpmath.mpc, other: mpmath.mpf | mpmath.mpc) -> bool:
+    return bool(abs(one - other) <= 1e-9 * max(abs(one), abs(other)))
+
+
+class _Values:
+    """Evaluates expressions at one point; notes the largest number on the way and the orders of magnitude of all."""
+
+    def __init__(self, point: dict, digits: int, has_i: bool):
+        self.point = point
+        self.digits = digits
+        self.has_i = has_i
+        self.largest = mpmath.mpf(1)
+        self.magnitude = 0.0
+        self.is_real = True
+
+    def value(self, expression: sympy.Expr) -> mpmath.mpf | mpmath.mpc:
+        with mpmath.workdps(self.digits):
+            return self._value(expression)
+
+    def _value(self, expression: sympy.Expr) -> mpmath.mpf | mpmath.mpc:
+        value = self._evaluate(self.point.get(expression, expression))
+        if not mpmath.isfinite(value):
+            raise ArithmeticError
+        self.largest = max(self.largest, abs(value))
+        self.magnitude += _magnitude(value)
+        self.is_real &= mpmath.im(value) == 0
+        return value
+
+    def _evaluate(self, expression: sympy.Expr) -> mpmath.mpf | mpmath.mpc:
+        if expression.is_Rational:
+            top, bottom = mpmath.mpf(int(expression.p)), mpmath.mpf(int(expression.q))
+            self.magnitude += _magnitude(top) + _magnitude(bottom)
+            return top / bottom
+        if expression.is_NumberSymbol:
+            return mpmath.mpf(expression._as_mpf_val(mpmath.mp.prec))
+        if expression is sympy.I:
+            return mpmath.mpc(0, 1)
+        if not expression.args:
+            raise Undecided
+        values = [self._value(argument) for argument in expression.args]
+        if expression.is_Add:
+            return mpmath.fsum(values)
+        if expression.is_Mul:
+            return mpmath.fprod(values)
+        if expression.is_Pow:
+            return self._power(expression.exp, *values)
+        if isinstance(expression, sympy.UnevaluatedExpr):
+            return values[0]
+        if expression.func in _FUNCTIONS:
+            return _FUNCTIONS[expression.func](*values)
+        raise Undecided
+
+    def _power(self, exponent: sympy.Expr, base: Any, power: Any) -> mpmath.mpf | mpmath.mpc:
+        # Without `i`, the cube root of -8 is -2.
+        if exponent.is_Rational and exponent.q % 2 and exponent.q > 1 and not self.has_i and mpmath.im(base) == 0:
+            base = mpmath.re(base)
+            return (-1 if base < 0 and exponent.p % 2 else 1) * mpmath.power(abs(base), power)
+        return mpmath.power(base, int(exponent)) if exponent.is_Integer else mpmath.power(base, power)
+
+
+def _magnitude(value: mpmath.mpf | mpmath.mpc) -> float:
+    """Decimal orders of magnitude between a number and 1, rounded up."""
+    return abs(mpmath.mag(value)) * 0.302 if value else 0.0
