@@ -94,7 +94,7 @@ _BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
 _EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
-# `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: the digits that repeat stand under a bar, between dots or in parentheses.
+# `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
 _BAR = r"\\(?:overline|bar|overbar)\s*"
 _DOT = r"\\dot\s*"
 _REPEATING = re.compile(

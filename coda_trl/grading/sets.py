@@ -1,8 +1,8 @@
 r"""
 Compare sets of real numbers: intervals, unions, intersections, differences, inequalities.
 
-The bounds of both sets cut the real line into points and the gaps between them, which are numbered from left to right. A
-set is the numbers of those that belong to it, so that notations do not matter.
+The bounds of both sets cut the real line into points and the gaps between them, which are numbered from left to right.
+A set is the numbers of those that belong to it, so that notations do not matter.
 """
 
 import operator

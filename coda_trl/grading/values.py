@@ -22,8 +22,8 @@ _ENOUGH_POINTS = 3
 _FUNCTIONS: dict[Any, Callable] = {
     getattr(sympy, name): getattr(mpmath, name)
     for name in (
-        "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh log exp factorial "
-        "binomial gamma floor re im arg sign"
+        "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh log exp "
+        "factorial binomial gamma floor re im arg sign"
     ).split()
 } | {sympy.Abs: abs, sympy.conjugate: mpmath.conj, sympy.ceiling: mpmath.ceil, sympy.Max: max, sympy.Min: min}
 
