@@ -263,8 +263,8 @@ def test_runs_that_sort_can_be_named(tmp_path, undrawn):
     table = read_tables(page)["tables"]["difficulty_bands"]
     assert "Sorted by" not in table["columns"] and len(about(table, "GRPO")) == 3  # one set for all
     pairs = table["columns"].index("Pairs")
-    assert [row[pairs]["text"] for row in about(table, "L1@64")] == ["1", "5"]  # medium and hard
-    assert about(table, "CODA")[-1][pairs]["value"] > 6
+    assert [row[pairs]["text"] for row in about(table, "L1@64")] == ["5", "5"]  # of its six, by part
+    assert about(table, "CODA")[1][pairs]["value"] > 6
     assert "Problems are sorted by the success rate of start." in page.read_text()
     assert "No run is judged on the samples that sorted it" in page.read_text()
 

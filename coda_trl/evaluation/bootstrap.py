@@ -8,6 +8,9 @@ Percentiles of resamples make too narrow an interval where problems are few. The
 Student's t and the bias of the standard deviation ask for ("expanded percentile interval", Hesterberg 2015, What
 Teachers Should Know about the Bootstrap, section 5). Of fewer than [`MIN_PROBLEMS`] no resample can tell anything:
 five differences are all of one sign in one case of 16, with nothing behind it.
+
+Of more than [`MOST_UNITS`] problems, bundles drawn at random are resampled in their place: sums over bundles vary as
+much as sums over problems do, and 4,096 of them give the width of an interval to about 1%.
 """
 
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from .metrics import Ratio
 NUM_RESAMPLES = 2000
 CONFIDENCE = 0.95
 MIN_PROBLEMS = 6
+MOST_UNITS = 4096
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,12 @@ def _draw_counts(num_problems: int, num_resamples: int, seed: int) -> np.ndarray
     return counts.astype(np.uint16)
 
 
+@lru_cache(maxsize=32)
+def _bundles(num_problems: int, seed: int) -> np.ndarray:
+    """Bundle of every problem, of almost equal size."""
+    return np.random.default_rng((seed, num_problems, MOST_UNITS)).permutation(num_problems) % MOST_UNITS
+
+
 def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) -> np.ndarray:
     """
     A metric on resampled problems.
@@ -72,9 +82,12 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) 
     """
     if not len(ratio.numerator):
         return np.full(num_resamples, np.nan)
-    counts = _draw_counts(len(ratio.numerator), num_resamples, seed)
+    columns = [ratio.numerator, ratio.denominator]
+    if len(ratio.numerator) > MOST_UNITS:
+        columns = [np.bincount(_bundles(len(column), seed), weights=column) for column in columns]
+    columns = np.stack(columns, axis=1)
+    counts = _draw_counts(len(columns), num_resamples, seed)
     sums = np.empty((num_resamples, 2))
-    columns = np.stack([ratio.numerator, ratio.denominator], axis=1)
     for start in range(0, num_resamples, 256):  # in slices: the product is taken in double precision
         sums[start : start + 256] = counts[start : start + 256].astype(np.float64) @ columns
     return np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)

@@ -74,15 +74,13 @@ def benchmark_estimate(run: Run, benchmark: str, metric: str) -> Estimate | None
 
 def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate | None:
     """Average over benchmarks, each with the same weight; `None` if the run lacks one."""
-    single = [benchmark_estimate(run, benchmark, metric) for benchmark in benchmarks]
-    if any(result is None for result in single):
-        return None
-    if len(single) == 1:
-        return single[0]
-    value = float(np.mean([result.value for result in single]))
+    if len(benchmarks) == 1:
+        return benchmark_estimate(run, benchmarks[0], metric)
     if not all(benchmark in run.samples for benchmark in benchmarks):
-        return Estimate(value)
+        single = [benchmark_estimate(run, benchmark, metric) for benchmark in benchmarks]
+        return None if None in single else Estimate(float(np.mean([result.value for result in single])))
     ratios = {benchmark: _METRICS[metric](run.outcomes[benchmark]) for benchmark in benchmarks}
+    value = float(np.mean([ratio.value for ratio in ratios.values()]))
     draws = [replicates(ratio, benchmark_seed(benchmark)) for benchmark, ratio in ratios.items()]
     return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
 
