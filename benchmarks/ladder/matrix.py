@@ -43,13 +43,16 @@ def _group_size(size: int) -> dict[str, Any]:
     return {"num_generations": size}  # the batch stays at 160 completions, so that there are more prompts instead
 
 
-# The rows of the paper's Table 1, and L1 of its Fig. 1b.
+# The rows of the paper's Table 1, three later methods, and L1 of its Fig. 1b.
 MAIN = {
     "start": Run("Start", None),
     "grpo": Run("GRPO", "grpo"),
     "coda": Run("CODA", "coda"),
     "vlp": Run("VLP", "vlp"),
     "asrr": Run("ASRR", "asrr"),
+    "linear": Run("Linear (prime-rl)", "linear"),
+    "alp": Run("ALP", "alp"),
+    "gr3": Run("GR3", "gr3"),
     "coda-correct": Run("CODA (correct)", "coda", ("length-stats-correct",)),
     "l1": Run("L1", "l1_exact", budgets=L1_BUDGETS),
 }
