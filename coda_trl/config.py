@@ -71,8 +71,7 @@ class CodaGRPOConfig(GRPOConfig):
             least 0.
         alp_beta (`float`, *optional*, defaults to `1e-7`):
             Reward per token that `"alp"` takes where all rollouts are correct, at least 0. The default is the paper's,
-            whose rewards are divided by the standard deviation of the group. With `scale_rewards="none"` it is
-            nothing: take about `0.3 / max_completion_length`.
+            which is next to nothing with `scale_rewards="none"`: take about `0.3 / max_completion_length`.
         gr3_alpha (`float`, *optional*, defaults to `0.33`):
             Strength of the rescaling of `"gr3"`, at least 0: a correct rollout of the group's mean length earns
             `1 / (1 + gr3_alpha)`.
@@ -155,7 +154,7 @@ class CodaGRPOConfig(GRPOConfig):
         default=1e-7,
         metadata={
             "help": "Reward per token that 'alp' takes where all rollouts are correct. The default is the paper's, "
-            "for scale_rewards 'group'; with 'none', take about 0.3 / max_completion_length."
+            "next to nothing with scale_rewards 'none': take about 0.3 / max_completion_length."
         },
     )
     gr3_alpha: float = field(
@@ -197,7 +196,7 @@ class CodaGRPOConfig(GRPOConfig):
                 warnings.warn(
                     f"`alp_beta` is {self.alp_beta!r}: even a completion of {limit} tokens loses only "
                     f"{self.alp_beta * limit:.1g} of its reward, which trains nothing unless rewards are divided by "
-                    f"their deviation, as in the paper. Set it to about {0.3 / limit:.0e}.",
+                    f"their deviation. Set it to about {0.3 / limit:.0e}.",
                     stacklevel=2,
                 )
 

@@ -136,9 +136,9 @@ def shape_rewards(
         linear_weight (`float`, *optional*, defaults to `0.25`):
             Linear: what the longest rollout of a group with success rate 1 loses, at least 0.
         alp_beta (`float`, *optional*, defaults to `1e-7`):
-            ALP: reward per token at success rate 1, at least 0. The default is the paper's, whose rewards are divided
-            by the standard deviation of the group. Without that division choose one that takes up to a few tenths:
-            `0.3` by the largest number of tokens, say.
+            ALP: reward per token at success rate 1, at least 0. The default is the paper's, which is next to nothing
+            unless rewards are then divided by the standard deviation of the group. Otherwise take about `0.3` by the
+            largest number of tokens.
         gr3_alpha (`float`, *optional*, defaults to `0.33`):
             GR3: strength of the rescaling, at least 0. A correct rollout of mean length gets `1 / (1 + gr3_alpha)`.
         unbiased (`bool`, *optional*, defaults to `True`):

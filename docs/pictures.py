@@ -14,7 +14,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from coda_trl.analysis import Curve, curve, read_log_history
-from coda_trl.report.style import PLOT_SETTINGS, legend, panels
+from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 from coda_trl.shaping import shape_rewards
 
 DOCS = Path(__file__).parent
@@ -108,6 +108,28 @@ def advantages() -> Figure:
     return figure
 
 
+def methods() -> Figure:
+    """What every method adds to the reward of an answer, by its length, in an easy, a middling and a hard group."""
+    lengths = torch.linspace(500, 8000, GROUP).round()
+    strengths = {"window": 8000, "alp_beta": 0.3 / 8000}  # both are in tokens, and meant for longer answers
+    styles = run_styles(["coda", "vlp", "asrr", "linear", "alp", "gr3"], "coda")
+    figure, axes = panels(1, 3, width=10.5, height=3.2)
+    for axis, right in zip(axes, (16, 8, 2), strict=True):
+        group = torch.zeros(GROUP)
+        group[torch.linspace(0, GROUP - 1, right).round().long()] = 1
+        for method, style in styles.items():
+            delta = shape_rewards(group, lengths, GROUP, method, **strengths).delta
+            for reward, marks in ((1, {"markersize": 4}), (0, {"markersize": 4, "fillstyle": "none"})):
+                of = group == reward
+                label = {"label": method} if reward else {}
+                axis.plot(lengths[of], delta[of], **(style | {"linestyle": "none"}), **marks, **label)
+        axis.axhline(0, color="black", linewidth=0.6)
+        axis.set(title=f"{right} of {GROUP} right", xlabel="tokens", ylim=(-0.55, 0.1))
+    axes[0].set_ylabel("added to the reward")
+    legend(figure, axes[:1])
+    return figure
+
+
 def collect(folder: Path) -> None:
     """Keeps of the runs' logs what is drawn, so that the pictures can be made again without the runs."""
     curves = {}
@@ -140,6 +162,7 @@ PICTURES = {
     "concepts/optimality": optimality,
     "concepts/gates": gates,
     "concepts/advantages": advantages,
+    "concepts/methods": methods,
     "diagnose/healthy_and_sick": healthy_and_sick,
 }
 

@@ -14,9 +14,11 @@ from coda_trl.evaluation import Estimate
 from coda_trl.ladder import RUNGS
 from coda_trl.report.style import legend, panels, run_styles
 
-STYLES = run_styles(("coda", "start", "vlp", "asrr", "coda-correct", "l1"), None) | {
+STYLES = run_styles(("coda", "start", "vlp", "asrr", "coda-correct", "l1", "linear"), None) | {
     "grpo": {"color": "black", "marker": "*", "linestyle": "-"},
     "start": {"color": "#7F7F7F", "marker": "o", "linestyle": ":"},
+    "alp": {"color": "#882255", "marker": "<", "linestyle": (0, (6, 2))},
+    "gr3": {"color": "#332288", "marker": ">", "linestyle": (0, (3, 1, 1, 1))},
 }
 
 

@@ -11,7 +11,7 @@ from coda_trl.evaluation import Estimate
 from coda_trl.ladder import RUNGS
 from coda_trl.report.elements import MISSING, Cell, Table, difference, number, text
 
-METHODS = ("start", "grpo", "vlp", "asrr", "coda", "coda-correct")
+METHODS = ("start", "grpo", "vlp", "asrr", "linear", "alp", "gr3", "coda", "coda-correct")
 CAPTION = "Mean over seeds, 95% interval over seeds and problems in brackets."
 NOISE = "≈ marks a difference whose interval holds 0."
 
