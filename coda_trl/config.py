@@ -83,6 +83,9 @@ class CodaGRPOConfig(GRPOConfig):
             Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
             a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes
             (`docs/performance.md` lists the settings that keep TRL's). `False` pads as TRL does.
+        skip_zero_advantages (`bool`, *optional*, defaults to `True`):
+            Whether rollouts whose advantage is exactly 0, as in groups that are all wrong, are left out of the update,
+            which leaves every gradient as it is; only where `length_grouping` regroups, and without a KL term.
 
     Raises:
         ValueError: If a parameter is out of range, or contradicts the shaping.
@@ -170,6 +173,13 @@ class CodaGRPOConfig(GRPOConfig):
         metadata={
             "help": "Make every forward pass only as wide as its own longest rollout, and let rollouts of similar "
             "length share a micro-batch. Same gradients, less padding."
+        },
+    )
+    skip_zero_advantages: bool = field(
+        default=True,
+        metadata={
+            "help": "Leave rollouts whose advantage is exactly 0 out of the update. Same gradients. Needs "
+            "length_grouping, and a KL coefficient of 0."
         },
     )
 

@@ -1,7 +1,6 @@
 """GRPO on micro-batches grouped by length: where TRL's trainer is hooked, and when its own order has to stay."""
 
 import math
-from collections.abc import Sequence
 from functools import cached_property
 
 import torch
@@ -9,8 +8,9 @@ from accelerate.utils import gather
 from transformers import PreTrainedConfig
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
 
-from .microbatch import LeftAligned, cheapest_fill, padded_widths, regroup, trim, width_multiple
+from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
 # sums over its tokens, divided by the tokens of all micro-batches.
@@ -65,6 +65,11 @@ def values_ignore_padding(config: PreTrainedConfig) -> bool:
     return bool(kinds) and fixed and config.model_type not in _PADDING_COUNTS
 
 
+def _loss_mask(batch):
+    """1 for the tokens that the loss is about: those that the model wrote itself."""
+    return batch["completion_mask"] * batch.get("tool_mask", 1)
+
+
 class LengthGroupedGRPOTrainer(GRPOTrainer):
     """
     GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone.
@@ -77,6 +82,10 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
       ones together, so that padding and passes cost the least time. No micro-batch holds more tokens than TRL's do
       when rollouts run to `max_completion_length`. Those left over are empty. Rows never move to another optimizer
       step or process. All processes cut alike, so that their forward passes stay in step.
+      With `args.skip_zero_advantages`, and without a KL term, rows whose advantage is 0 are left out, as they add
+      nothing to the gradient. Denominators of the loss still count them. Old log-probabilities are computed here,
+      when it is known which rows need them. A process with fewer rows left than another fills up with rows of a
+      single token, and so does a step with no row left: its gradients are zeros, and its optimizer runs as in TRL.
     - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
       tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
     - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
@@ -111,6 +120,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     def _prepare_inputs(self, generation_batch):
         buffered = self._buffered_inputs
+        self._old_logps_are_due = False
         inputs = super()._prepare_inputs(generation_batch)
         if self._buffered_inputs is buffered or not self._regroups:
             return inputs
@@ -123,7 +133,20 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             for start in range(0, len(batches), size)
             for micro_batch in self._group_by_length(batches[start : start + size])
         ]
+        if self._old_logps_are_due:
+            self._add_old_logps(filter(None, self._buffered_inputs))
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    def _add_old_logps(self, micro_batches):
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs):
+            for batch in micro_batches:
+                input_ids, mask = (
+                    torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+                    for name in ("ids", "mask")
+                )
+                batch["old_per_token_logps"], _, _ = self._get_per_token_logps_and_entropies(
+                    self.model, input_ids, mask, batch["completion_ids"].size(1)
+                )
 
     @cached_property
     def _model_ignores_padding(self) -> bool:
@@ -144,36 +167,49 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             and not self.aux_loss_enabled
         )
 
-    def _group_by_length(self, batches):
-        masks = [torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1) for batch in batches]
-        order, widths = self._sort_by_length(torch.cat(masks))
-        budget = self._token_budget(self.args.per_device_train_batch_size, widths)
-        counts = cheapest_fill(widths, budget, most=len(batches))
-        micro_batches = [trim(batch, self._width_multiple) for batch in regroup(batches, order, counts)]
+    @property
+    def _skips(self) -> bool:
+        return self.args.skip_zero_advantages and self.beta == 0.0 and self._regroups
 
-        masks = [batch["completion_mask"] * batch.get("tool_mask", 1) for batch in micro_batches]
-        tokens = self.accelerator.reduce(torch.stack([mask.sum() for mask in masks]).float())
-        token_shares = (tokens * len(batches) / tokens.sum().clamp(min=1.0)).tolist()
-        for micro_batch, count, token_share in zip(micro_batches, counts, token_shares, strict=True):
-            micro_batch["row_share"] = count * len(batches) / len(order)  # 1 on average, empty ones included
-            micro_batch["token_share"] = token_share
+    def _group_by_length(self, batches):
+        num_rows = sum(len(batch["advantages"]) for batch in batches)
+        num_tokens = sum(_loss_mask(batch).sum() for batch in batches)
+        if self._skips:
+            batches = [blank(batch, batch["advantages"] == 0) for batch in batches]
+        attention_mask = torch.cat([torch.cat([b["prompt_mask"], b["completion_mask"]], dim=1) for b in batches])
+        widths = padded_widths(attention_mask, self._width_multiple)
+        if self._skips:
+            widths *= torch.cat([batch["advantages"] for batch in batches]) != 0
+        plan = self._plan(widths, self.args.per_device_train_batch_size, most=len(batches))
+        micro_batches = [trim(batch, self._width_multiple) for batch in regroup(batches, plan)]
+
+        tokens = torch.stack([num_tokens, *(_loss_mask(batch).sum() for batch in micro_batches)]).float()
+        num_tokens, *tokens = self.accelerator.reduce(tokens).tolist()
+        if self._skips:
+            self._metrics["train"]["coda/skipped_token_ratio"].append(1 - sum(tokens) / max(num_tokens, 1))
+        num_planned = sum(map(len, plan))
+        # Shares are 1 on average, over empty micro-batches too.
+        for micro_batch, rows, num in zip(micro_batches, plan, tokens, strict=True):
+            micro_batch["row_share"] = len(rows) * len(batches) / num_rows
+            micro_batch["token_share"] = num * len(batches) / max(num_tokens, 1)
+            micro_batch["planned_row_share"] = len(rows) * len(batches) / num_planned
+            micro_batch["planned_token_share"] = num * len(batches) / sum(tokens) if any(tokens) else math.nan
         # In front, since gradients are synchronised after the last.
         empty = [{} for _ in range(len(batches) - len(micro_batches))]
         micro_batches[0]["num_empty"] = len(empty)
         return [*empty, *micro_batches]
 
-    def _token_budget(self, rows: int, widths: Sequence[int]) -> int:
-        """Tokens of so many rows as long as the longest, or as the longest that there can be."""
-        return rows * max(widths[0], self.args.max_completion_length or 0)
-
-    def _sort_by_length(self, attention_mask):
+    def _plan(self, widths, batch_size, most=None):
         """
-        Order of the rows, widest first, and at each place the largest width that any process has there. Plans made
-        from these widths are the same on every process.
+        Indices of the rows of each micro-batch, widest first, without those of width 0. Planned from the largest width
+        that any process has at each place, so that all processes plan alike. There is one row at least.
         """
-        widths = padded_widths(attention_mask, self._width_multiple)
         order = widths.argsort(descending=True, stable=True)
-        return order, gather(widths[order]).view(-1, len(order)).amax(dim=0).tolist()
+        widest = gather(widths[order]).view(-1, len(order)).amax(dim=0).tolist()
+        widest = [width for width in widest if width] or [self._width_multiple]
+        # Tokens of so many rows as long as the longest, or as the longest that there can be.
+        budget = batch_size * max(widest[0], self.args.max_completion_length or 0)
+        return order[: len(widest)].split(cheapest_fill(widest, budget, most))
 
     @property
     def _width_multiple(self) -> int:
@@ -197,14 +233,17 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             )
         if batch_size is None:
             return self._score(model, input_ids, attention_mask, logits_to_keep, **options)
+        # Old log-probabilities can wait until advantages are known, unless TRL corrects for vLLM's by them.
+        if self._skips and self.model.training and not (self.use_vllm and self.vllm_importance_sampling_correction):
+            self._old_logps_are_due = True
+            return None, None, None
 
-        order, widths = self._sort_by_length(attention_mask)
+        plan = self._plan(padded_widths(attention_mask, self._width_multiple), batch_size)
         scores = [
-            self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options)
-            for rows in order.split(cheapest_fill(widths, self._token_budget(batch_size, widths)))
+            self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options) for rows in plan
         ]
         logps, entropies, aux_losses = zip(*scores, strict=True)
-        back = order.argsort()
+        back = torch.cat(plan).argsort()
         return (
             torch.cat(logps)[back],
             torch.cat(entropies)[back] if compute_entropy else None,
@@ -241,12 +280,14 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         loss = super()._compute_loss(model, inputs)
         if "row_share" not in inputs:  # in evaluation, and where rows keep TRL's micro-batches
             return loss
-        shares = dict.fromkeys(_TOKEN_METRICS, inputs["token_share"]) | {"vespo/phi_seq_mean": inputs["row_share"]}
         by_sequence = self.importance_sampling_level == "sequence"
-        shares |= dict.fromkeys(_CLIP_METRICS, inputs["row_share" if by_sequence else "token_share"])
+        shares = dict.fromkeys(_CLIP_METRICS, inputs["row_share" if by_sequence else "token_share"])
+        # Of rows that were left out nothing is known; ratios of theirs would not have been clipped.
+        shares |= dict.fromkeys(_TOKEN_METRICS, inputs["planned_token_share"])
+        shares["vespo/phi_seq_mean"] = inputs["planned_row_share"]
         for name in shares.keys() & metrics.keys():
             if len(metrics[name]) == before.get(name, 0):  # not TRL's: a reward function's own, of the same name
                 continue
             metrics[name][-1] *= shares[name]
-            metrics[name] += [0.0] * inputs.get("num_empty", 0)
+            metrics[name] += [0.0 * shares[name]] * inputs.get("num_empty", 0)  # no mean over no token
         return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss

@@ -96,19 +96,36 @@ def cheapest_fill(
     return counts
 
 
-def regroup(
-    batches: Sequence[dict[str, torch.Tensor]], order: torch.Tensor, counts: Sequence[int]
-) -> list[dict[str, torch.Tensor]]:
+def blank(batch: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch.Tensor]:
     """
-    Puts the rows of batches into another order and cuts them anew.
+    Masks all of some rows but the last token of their prompts, the least that a forward pass can take.
+
+    Args:
+        batch (`dict[str, torch.Tensor]`):
+            With `prompt_mask` of shape `(B, P)`, prompts padded on the left, and `completion_mask` of shape `(B, C)`.
+        rows (`torch.Tensor` of shape `(B,)`):
+            `True` for the rows in question.
+
+    Returns:
+        `dict[str, torch.Tensor]`: The batch with other masks.
+    """
+    prompt_mask = batch["prompt_mask"].clone()
+    prompt_mask[rows, :-1] = 0
+    return batch | {
+        "prompt_mask": prompt_mask,
+        "completion_mask": batch["completion_mask"].masked_fill(rows.unsqueeze(1), 0),
+    }
+
+
+def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+    """
+    Makes new batches of the rows of batches.
 
     Args:
         batches (`Sequence[dict[str, torch.Tensor]]`):
             Batches with the same keys. A tensor without dimensions belongs to all rows.
-        order (`torch.Tensor` of shape `(num_rows,)`):
-            Index, among the rows of all batches, of the row that comes first, second, ...
-        counts (`Sequence[int]`):
-            Number of rows of each new batch.
+        plan (`Sequence[torch.Tensor]`):
+            Indices, among the rows of all batches, of the rows of each new batch.
 
     Returns:
         `list[dict[str, torch.Tensor]]`: The new batches.
@@ -117,10 +134,7 @@ def regroup(
         key: value if value.ndim == 0 else torch.cat([batch[key] for batch in batches])
         for key, value in batches[0].items()
     }
-    return [
-        {key: value if value.ndim == 0 else value[rows] for key, value in merged.items()}
-        for rows in order.split(list(counts))
-    ]
+    return [{key: value if value.ndim == 0 else value[rows] for key, value in merged.items()} for rows in plan]
 
 
 def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict[str, torch.Tensor]:

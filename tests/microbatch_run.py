@@ -6,6 +6,7 @@ As a script, what every process runs: `torchrun microbatch_run.py MODEL FOLDER`.
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 from accelerate import PartialState
@@ -38,16 +39,30 @@ CASES = {
     "quantile": {"top_entropy_quantile": 0.5},
     "entropy-bonus": {"entropy_coef": 0.1},
     "checkpointing": {"gradient_checkpointing": True},
+    "off-policy-mask": {"off_policy_mask_threshold": 0.1},
+    "vllm": {"vllm": True, "vllm_importance_sampling_mode": "token_truncate"},
 }
-TWO_PROCESSES = ("dapo", "grpo-kl", "iterations")
+# Where only the last group has a right answer, and in the second step none.
+RARE = {
+    "grpo": CASES["grpo"],
+    "vespo": {"loss_type": "vespo"},
+    "iterations": CASES["iterations"],
+    "short-buffer": CASES["short-buffer"],
+    "astride": CASES["astride"],
+    "vllm-iterations": CASES["vllm"] | CASES["iterations"],
+    "adamw": {"optim": "adamw_torch", "weight_decay": 10.0, "learning_rate": 1e-3, "lr_scheduler_type": "linear"},
+}
+RARE = {f"rare-{case}": options | {"rare": True} for case, options in RARE.items()}
+TWO_PROCESSES = ("dapo", "grpo-kl", "iterations", *RARE)
 
 
-def rollout(prompts, trainer, env_mask):
+def rollout(prompts, trainer, env_mask, rare):
     """Made-up rollouts of 2 to 120 tokens, most of them short, every fifth without an end."""
     first = trainer.accelerator.process_index * len(prompts) + trainer.state.global_step * 1000
     eos = trainer.processing_class.eos_token_id
     completion_ids, masks = [], []
-    for place in range(first, first + len(prompts)):
+    places = range(first, first + len(prompts))
+    for place in places:
         random = torch.Generator().manual_seed(place)
         length = 1 + int(120 * torch.rand(1, generator=random) ** 3)
         tokens = torch.randint(6, 30, (length,), generator=random).tolist()
@@ -56,9 +71,12 @@ def rollout(prompts, trainer, env_mask):
     output = {
         "prompt_ids": trainer.processing_class(prompts)["input_ids"],
         "completion_ids": completion_ids,
-        "logprobs": [[0.0] * len(ids) for ids in completion_ids],
+        "logprobs": [[-3.5] * len(ids) for ids in completion_ids],  # about those of a random model
         "verdict": [float(sum(ids) % 3 == 0) for ids in completion_ids],
     }
+    if rare:
+        last = len(prompts) * trainer.accelerator.num_processes - 4
+        output["verdict"] = [float(place % 1000 >= last and place // 1000 != 1 and place % 2) for place in places]
     return output | ({"env_mask": masks} if env_mask else {})
 
 
@@ -70,7 +88,7 @@ class Record(TrainerCallback):
     """Gradients of every optimizer step, the shape of every forward pass, and the logs."""
 
     def __init__(self):
-        self.gradients, self.shapes, self.logs = [], [], []
+        self.gradients, self.shapes, self.logs, self.weights = [], [], [], {}
 
     def on_forward(self, model, args, kwargs):
         self.shapes.append(kwargs["input_ids"].shape)
@@ -79,12 +97,22 @@ class Record(TrainerCallback):
         gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.requires_grad}
         self.gradients.append(gradients)
 
+    def on_train_end(self, args, state, control, model=None, **kwargs):
+        self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
     def on_log(self, args, state, control, logs=None, **kwargs):
         self.logs.append(logs)
 
 
 def train(
-    trainer_class: type[GRPOTrainer], model: str, folder: Path, peft_config=None, env_mask=False, **options
+    trainer_class: type[GRPOTrainer],
+    model: str,
+    folder: Path,
+    peft_config=None,
+    env_mask=False,
+    rare=False,
+    vllm=False,
+    **options,
 ) -> tuple[Record, GRPOTrainer]:
     """Three or four optimizer steps of 16 rollouts, in micro-batches of 4 a process if not said otherwise."""
     processes = int(os.environ.get("WORLD_SIZE", 1))
@@ -95,13 +123,13 @@ def train(
         "max_completion_length": 128,
         "learning_rate": 0.1,
         "length_shaping": "none",
+        "optim": "sgd",
+        "lr_scheduler_type": "constant",
     } | options
     args = CodaGRPOConfig(
         str(folder),
         num_generations=4,
         max_steps=4 if options.get("num_iterations") else 3,
-        lr_scheduler_type="constant",
-        optim="sgd",
         max_grad_norm=0,
         logging_steps=1,
         save_strategy="no",
@@ -117,12 +145,15 @@ def train(
         verdict,
         args,
         PROMPTS,
-        rollout_func=lambda prompts, trainer: rollout(prompts, trainer, env_mask),
+        rollout_func=lambda prompts, trainer: rollout(prompts, trainer, env_mask, rare),
         peft_config=peft_config,
         eval_dataset=PROMPTS,
         callbacks=[record],
     )
     trainer.model.register_forward_pre_hook(record.on_forward, with_kwargs=True)
+    if vllm:  # the correction for its log-probabilities, with those of `rollout` in their place
+        trainer.use_vllm, trainer._last_loaded_step = True, -1
+        trainer.vllm_generation = SimpleNamespace(sync_weights=lambda: None)
     trainer.train()
     return record, trainer
 
@@ -130,9 +161,10 @@ def train(
 def main(model: str, folder: Path) -> None:
     for case in TWO_PROCESSES:
         for trainer_class in (GRPOTrainer, LengthGroupedGRPOTrainer):
-            record, trainer = train(trainer_class, model, folder, **CASES[case])
+            record, trainer = train(trainer_class, model, folder, **(CASES | RARE)[case])
             if trainer.accelerator.is_main_process:
-                torch.save((record.gradients, record.logs), folder / f"{case}-{trainer_class.__name__}.pt")
+                del record.shapes
+                torch.save(vars(record), folder / f"{case}-{trainer_class.__name__}.pt")
 
 
 if __name__ == "__main__":

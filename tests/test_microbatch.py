@@ -13,7 +13,7 @@ import torch
 from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
-from microbatch_run import CASES, TWO_PROCESSES, train
+from microbatch_run import CASES, RARE, TWO_PROCESSES, train
 from small_training import launch, logs
 from small_training import train as small_train
 from transformers import (
@@ -88,9 +88,9 @@ def test_regroup_moves_whole_rows():
         }
         for n in range(2)
     ]
-    first, second = regroup(batches, torch.tensor([5, 0, 3, 1, 4, 2]), [1, 5])
+    first, second = regroup(batches, [torch.tensor([5]), torch.tensor([0, 3, 1, 4])])
     assert first["ids"].tolist() == [[14, 15]] and first["ratio"].tolist() == [[12.0]]
-    assert second["ids"][:, 0].tolist() == [0, 10, 2, 12, 4] and second["ratio"].shape == (5, 1)
+    assert second["ids"][:, 0].tolist() == [0, 10, 2, 12] and second["ratio"].shape == (4, 1)
     assert first["all"] == second["all"] == 7
 
 
@@ -147,31 +147,58 @@ def test_widths_are_rounded_up_but_no_wider_than_they_came():
     assert padded_widths(mask, 16).tolist() == [16, 64, 80, 100]
 
 
-def assert_same(found, expected):
-    """Losses and gradients of two runs, to 1e-5 of the norm of each weight's gradient."""
-    (gradients, logs), (trl_gradients, trl_logs) = found, expected
-    assert len(gradients) == len(trl_gradients) > 2
-    for step, trl_step in zip(gradients, trl_gradients, strict=True):
+def assert_same(found: dict, expected: dict):
+    """Losses, gradients and weights of two runs, to 1e-5 of the norm of each weight's gradient and change."""
+    assert len(found["gradients"]) == len(expected["gradients"]) > 2
+    for step, trl_step in zip(found["gradients"], expected["gradients"], strict=True):
+        assert step.keys() == trl_step.keys()
         for name, gradient in trl_step.items():
-            assert gradient.norm() > 0, name
             assert (step[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
-    for log, trl_log in zip(logs[:-1], trl_logs[:-1], strict=True):  # the last one sums up
+    for log, trl_log in zip(found["logs"][:-1], expected["logs"][:-1], strict=True):  # the last one sums up
         assert log["loss"] == pytest.approx(trl_log["loss"], rel=1e-5, abs=1e-7)
-        assert log.keys() == trl_log.keys()
+        assert log.keys() - trl_log.keys() <= {"coda/skipped_token_ratio"} and not trl_log.keys() - log.keys()
+    for name, weight in expected["weights"].items():
+        torch.testing.assert_close(found["weights"][name], weight, rtol=1e-5, atol=1e-6)
+
+
+def has_signal(run: dict) -> list[bool]:
+    """Of each optimizer step, whether every weight has a gradient other than 0 (none at all is the alternative)."""
+    steps = [{bool(gradient.norm() > 0) for gradient in step.values()} for step in run["gradients"]]
+    assert all(len(step) == 1 for step in steps)
+    return [step.pop() for step in steps]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_trl_s(tiny_model, tmp_path, case):
     runs = [train(cls, tiny_model, tmp_path, **CASES[case])[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)]
-    assert_same(*((run.gradients, run.logs) for run in runs))
+    assert_same(*map(vars, runs))
+    assert all(has_signal(vars(runs[1])))
     shapes, trl_shapes = (run.shapes for run in runs)
     rows, widths = zip(*shapes, strict=True)
-    assert sum(rows) == sum(row for row, _ in trl_shapes)
-    assert max(map(math.prod, shapes)) <= 4 * 128  # what a micro-batch of four rollouts up to the limit holds
-    assert sum(map(math.prod, shapes)) < sum(map(math.prod, trl_shapes)) and min(widths) in (16, 32)
     trl_s_order = case in ("bnpo", "quantile", "entropy-bonus")
+    skipped = sum(row for row, _ in trl_shapes) - sum(rows)
+    assert (skipped > 0) == (not trl_s_order and not CASES[case].get("beta"))
+    assert max(map(math.prod, shapes)) <= 4 * 128  # what a micro-batch of four rollouts up to the limit holds
+    assert sum(map(math.prod, shapes)) < sum(map(math.prod, trl_shapes)) and min(widths) <= 64
     assert (set(rows) == {4}) == trl_s_order
     assert len(shapes) <= len(trl_shapes) - (case == "dapo")  # short rows fill fewer passes
+
+
+@pytest.mark.parametrize("case", RARE)
+def test_what_cannot_teach_is_left_out_and_the_steps_are_trl_s(tiny_model, tmp_path, case):
+    runs = [train(cls, tiny_model, tmp_path, **RARE[case])[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)]
+    assert_same(*map(vars, runs))
+    assert has_signal(vars(runs[1])) == [True, "iterations" in case, *[True] * (len(runs[1].gradients) - 2)]
+    rows, trl_rows = (sum(row for row, _ in run.shapes) for run in runs)
+    assert rows <= trl_rows / 2
+    if case == "rare-grpo":  # four rows with an advantage in the first step, one to fill the second
+        assert runs[0].shapes[:2] == [(4, 48), (1, 16)]
+
+
+def test_rows_without_an_advantage_can_stay(tiny_model, tmp_path):
+    record, _ = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, rare=True, skip_zero_advantages=False)
+    assert sum(row for row, _ in record.shapes) == 3 * 16
+    assert "coda/skipped_token_ratio" not in record.logs[0]
 
 
 HALVES = {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
@@ -225,23 +252,48 @@ def test_layers_that_mind_padding_keep_it(config):
 def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path):
     launch(Path(__file__).with_name("microbatch_run.py"), tiny_model, str(tmp_path), processes=2)
     for case in TWO_PROCESSES:
-        assert_same(
-            *(torch.load(tmp_path / f"{case}-{cls.__name__}.pt") for cls in (LengthGroupedGRPOTrainer, GRPOTrainer))
+        found, expected = (
+            torch.load(tmp_path / f"{case}-{cls.__name__}.pt") for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)
         )
+        assert_same(found, expected)
+        assert any(has_signal(expected))
+
+
+class Whole(GRPOTrainer):
+    """Notes the share of tokens in rows with an advantage, and the mean entropy of these alone."""
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        self.scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        return self.scores
+
+    def _compute_loss(self, model, inputs):
+        loss = super()._compute_loss(model, inputs)
+        mask = inputs["completion_mask"]
+        kept = mask * (inputs["advantages"] != 0).unsqueeze(1)
+        self._metrics["train"]["skipped"].append(1 - (kept.sum() / mask.sum()).item())
+        self._metrics["train"]["entropy_of_kept"].append(((self.scores[1] * kept).sum() / kept.sum()).item())
+        return loss
 
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
-def test_metrics_are_those_of_the_whole_optimizer_step(tiny_model, tmp_path, level):
-    options = {"num_iterations": 2, "beta": 0.1, "importance_sampling_level": level, "epsilon": 0.001}
+@pytest.mark.parametrize("beta", [0.0, 0.1], ids=["skipping", "all rows"])
+def test_metrics_are_those_of_the_whole_optimizer_step(tiny_model, tmp_path, level, beta):
+    options = {"num_iterations": 2, "beta": beta, "importance_sampling_level": level, "epsilon": 0.001}
     whole = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
-    expected, _ = train(GRPOTrainer, tiny_model, tmp_path, **options, **whole)
+    expected, _ = train(Whole, tiny_model, tmp_path, **options, **whole)
     found, _ = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, **options)
     clipped = 0
+    names = {f"clip_ratio/{name}_mean": f"clip_ratio/{name}_mean" for name in ("low", "high", "region")}
+    if beta:
+        names |= {"entropy": "entropy", "kl": "kl"}
+    else:
+        names |= {"entropy": "entropy_of_kept", "coda/skipped_token_ratio": "skipped"}
     for log, expected_log in zip(found.logs[:-1], expected.logs[:-1], strict=True):
-        for name in ("entropy", "kl", "clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"):
-            assert log[name] == pytest.approx(expected_log[name], rel=1e-4, abs=1e-7), name
+        for name, other in names.items():
+            if name in log:  # rows are left out when they are made, for all iterations
+                assert log[name] == pytest.approx(expected_log[other], rel=1e-4, abs=1e-7), name
         clipped += log["clip_ratio/region_mean"]
-    assert clipped > 0
+    assert clipped > 0 and names.keys() <= found.logs[0].keys()
 
 
 def test_evaluation_is_trl_s(tiny_model, tmp_path):
