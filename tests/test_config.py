@@ -118,7 +118,7 @@ def test_trl_parser_lists_the_choices_of_a_misspelt_method(capsys):
 
 def test_every_field_has_a_help_text():
     own = CodaGRPOConfig.__dataclass_fields__.keys() - GRPOConfig.__dataclass_fields__.keys()
-    assert len(own) == 17
+    assert len(own) == 18
     for name in own:
         assert CodaGRPOConfig.__dataclass_fields__[name].metadata["help"]
         assert f"{name} (`" in CodaGRPOConfig.__doc__
