@@ -59,13 +59,9 @@ def write_results(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_steps(path: Path) -> list[Row]:
-    """What `training.py` wrote of a run, without a last line that is cut off; a step done twice counts once."""
-    steps = {}
-    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
-        if line.endswith(b"\n"):
-            step = json.loads(line)
-            steps[step["step"]] = step
-    return [steps[number] for number in sorted(steps)]
+    """What `training.py` wrote of a run, without a last line that is cut off."""
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else ()
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
 def _short(value: float) -> float | None:

@@ -147,7 +147,7 @@ class Queue:
 
     def train(self, method: str, seed: int, folder: Path) -> None:
         """Trains one run, unless its model is there."""
-        steps_file, before = folder / "steps.jsonl", len(read_steps(folder / "steps.jsonl"))
+        steps_file = folder / "steps.jsonl"
         command = ["-m", "experiments.math.training", "--steps_file", steps_file, "--last_step", self.last_step]
         command += ["--config", RECIPES / f"{method}.yaml", "--dataset", f"custom={self.data / 'train.jsonl'}"]
         command += ["--model_name_or_path", self.args.model, "--output_dir", folder / "model", "--seed", seed]
@@ -160,17 +160,27 @@ class Queue:
         self.turn.acquire()
 
         def tick() -> None:
-            if not mine.is_set() and len(read_steps(steps_file)) > before:
+            if not mine.is_set() and read_steps(steps_file):
                 mine.set()
                 self.turn.release()
             self.decide_steps()
 
         try:
-            (folder / "launched.txt").write_text(str(time.time()))
-            self.call(command, folder, tick)
+            self.launch(command, folder, tick)
+        except Failed as error:
+            if mine.is_set():
+                raise
+            print(f"again: {error}", flush=True)  # while it started, most likely for want of memory
+            self.launch(command, folder, tick)
         finally:
             if not mine.is_set():
                 self.turn.release()
+
+    def launch(self, command: list, folder: Path, tick: Callable[[], None]) -> None:
+        """Calls a training from its beginning, with the time of its start on record."""
+        (folder / "steps.jsonl").unlink(missing_ok=True)
+        (folder / "launched.txt").write_text(str(time.time()))
+        self.call(command, folder, tick)
 
     def decide_steps(self) -> None:
         """Fixes the number of steps, once the first trainings have been timed beside each other."""
