@@ -132,7 +132,12 @@ def test_steps_are_read_while_they_are_written(tmp_path):
 
 def step(number):
     log = {"loss": 0.0, "rewards/accuracy_reward/mean": 0.5, "completions/mean_length": 200 + number}
-    log |= {"coda/easy/mean_length": 100 - number, "coda/hard/mean_length": 300, "completions/clipped_ratio": 0}
+    log |= {
+        "coda/easy/mean_length": 100 - number,
+        "coda/hard/mean_length": 300,
+        "completions/clipped_ratio": 0,
+        "entropy": None,
+    }
     phases = {"generation": 4.0, "update": 1.0}
     return {"step": number, "time": 100.0 + 5 * number, "seconds": 5.0, "phases": phases, "peak_gib": 40, "log": log}
 
@@ -141,11 +146,12 @@ class Machine:
     """Stands in for the processes of a queue: trainings of a few steps, evaluations with an answer each."""
 
     def __init__(self, problems, failing=()):
-        self.problems, self.failing, self.calls = problems, list(failing), []
+        self.problems, self.failing, self.calls, self.cards = problems, list(failing), [], {}
 
-    def __call__(self, command, folder, tick=lambda: None, every=0.5):
+    def __call__(self, command, folder, card, tick=lambda: None, every=0.5):
         kind = "train" if "experiments.math.training" in command else "evaluate"
         self.calls.append((kind, folder.name))
+        self.cards[folder.name] = card
         if (kind, folder.name) in self.failing:
             self.failing.remove((kind, folder.name))
             raise queue.Failed("no memory")
@@ -212,6 +218,13 @@ def test_a_run_that_fails_does_not_stop_the_others_and_resumes(make_queue, tmp_p
     again = make_queue("--runs", "grpo-0", "coda-0", "vlp-0")
     assert again.work_off()
     assert sorted(again.call.calls) == [("evaluate", "coda-0"), ("evaluate", "grpo-0"), ("train", "grpo-0")]
+
+
+def test_runs_are_spread_over_the_cards_and_the_start_alone_takes_all(make_queue):
+    pair = make_queue("--runs", "grpo-0", "coda-0", "--cards", "2")
+    assert pair.work_off() and sorted(pair.call.cards.values()) == [0, 1]
+    start = make_queue("--runs", "grpo-0", "coda-0", "start-0", "--cards", "2")
+    assert start.work_off() and start.call.cards == {"start-0": None}
 
 
 def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys):

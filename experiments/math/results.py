@@ -64,8 +64,8 @@ def read_steps(path: Path) -> list[Row]:
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
-def _short(value: float) -> float | None:
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+def _short(value: float | None) -> float | None:
+    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None
 
 
 def summarise_steps(steps: Sequence[Row]) -> Row:
@@ -90,7 +90,7 @@ def summarise_steps(steps: Sequence[Row]) -> Row:
             name: max(step.get(name, 0.0) for step in steps) for name in ("peak_gib", "peak_allocated_gib", "card_gib")
         },
         "log": {
-            short: [_short(float(step["log"].get(name, math.nan))) for step in steps]
+            short: [_short(step["log"].get(name)) for step in steps]
             for name, short in LOGGED.items()
             if any(name in step["log"] for step in steps)
         },

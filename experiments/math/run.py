@@ -1,4 +1,4 @@
-"""Trains and evaluates runs side by side on one card, and puts a line a run into a results file.
+"""Trains and evaluates runs side by side on one card or several, and puts a line a run into a results file.
 
 python -m experiments.math.run --model Qwen/Qwen2.5-Coder-1.5B-Instruct --runs grpo-0 coda-0 start-0
 
@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ def steps_that_fit(step_seconds: Sequence[Sequence[float]]) -> int | None:
     if any(len(seconds) < WARM + TIMED for seconds in step_seconds):
         return None
     slowest = max(sum(seconds[WARM : WARM + TIMED]) / TIMED for seconds in step_seconds)
-    seconds = TRAINING_SECONDS * len(step_seconds) / 2
+    seconds = TRAINING_SECONDS * min(1, len(step_seconds) / 2)
     return min(MOST, max(FEWEST, 5 * int(seconds / slowest / 5)))
 
 
@@ -93,19 +94,31 @@ class Queue:
         self.args = args
         self.data, self.last_step = args.work / "data", args.work / "last_step.txt"
         # vLLM measures what is free on the card while it starts: one training at a time, until it has made a step.
-        self.turn, self.recording = threading.Lock(), threading.Lock()
+        self.turns = [threading.Lock() for _ in range(args.cards)]
+        self.recording = threading.Lock()
+        self.places: SimpleQueue[int] = SimpleQueue()  # cards, each as often as runs share it
+        for place in range(args.jobs):
+            self.places.put(place % args.cards)
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.environment = os.environ | {"TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(paths)}
         if args.steps is not None:
             args.work.mkdir(parents=True, exist_ok=True)
             self.last_step.write_text(str(args.steps))
 
-    def call(self, command: list, folder: Path, tick: Callable[[], None] = lambda: None, every: float = 0.5) -> float:
-        """Runs a command in a folder to its end, calling `tick` meanwhile. Returns its seconds."""
+    def call(
+        self,
+        command: list,
+        folder: Path,
+        card: int | None,
+        tick: Callable[[], None] = lambda: None,
+        every: float = 0.5,
+    ) -> float:
+        """Runs a command on one card (`None`: all) in a folder to its end, calling `tick`. Returns its seconds."""
         start = time.time()
+        own = {} if card is None or self.args.cards == 1 else {"CUDA_VISIBLE_DEVICES": str(card)}
         with open(folder / "log.txt", "a") as log:
             process = subprocess.Popen(
-                [sys.executable, *map(str, command)], cwd=folder, env=self.environment, stdout=log, stderr=log
+                [sys.executable, *map(str, command)], cwd=folder, env=self.environment | own, stdout=log, stderr=log
             )
         while True:
             try:
@@ -122,15 +135,24 @@ class Queue:
         """Samples training problems with the start, and makes the training set."""
         folder = self.args.work / "scan"
         folder.mkdir(parents=True, exist_ok=True)
-        seconds = self.evaluate(self.args.model, folder, [f"custom={self.data / 'scan.jsonl'}"], SCAN, seed=0)
+        seconds = self.evaluate(self.args.model, folder, None, [f"custom={self.data / 'scan.jsonl'}"], SCAN, seed=0)
         found = apply_scan(self.data, read_samples(folder / "eval/samples.jsonl"))
         self.write({"method": "scan", "seed": 0, **self.about({}), "scan_seconds": round(seconds, 1), **found})
 
     def evaluate(
-        self, model: str, folder: Path, benchmarks: list[str], settings: dict[str, Any], seed: int, **tick: Any
+        self,
+        model: str,
+        folder: Path,
+        card: int | None,
+        benchmarks: list[str],
+        settings: dict[str, Any],
+        seed: int,
+        **tick: Any,
     ) -> float:
-        """Samples answers with `recipes/evaluate.py`."""
+        """Samples answers with `recipes/evaluate.py`, on one card or on all."""
         settings = settings | (TINY_EVALUATION if self.args.tiny else CARD)
+        if card is None:
+            settings["data_parallel_size"] = self.args.cards
         if Path(model).is_dir():  # by the same relative path for all, so that vLLM finds its compiled code again
             if not (folder / "model").exists():
                 (folder / "model").symlink_to(model)
@@ -140,12 +162,12 @@ class Queue:
         for name, value in settings.items():
             command += [f"--{name}", value]
         try:
-            return self.call(command, folder, **tick)
+            return self.call(command, folder, card, **tick)
         except Failed as error:  # it resumes
             print(f"again: {error}", flush=True)
-            return self.call(command, folder, **tick)
+            return self.call(command, folder, card, **tick)
 
-    def train(self, method: str, seed: int, folder: Path) -> None:
+    def train(self, method: str, seed: int, folder: Path, card: int) -> None:
         """Trains one run, unless its model is there."""
         steps_file = folder / "steps.jsonl"
         command = ["-m", "experiments.math.training", "--steps_file", steps_file, "--last_step", self.last_step]
@@ -156,31 +178,31 @@ class Queue:
             command += ["--vllm_gpu_memory_utilization", self.args.vllm_share]
         for name, value in ((TINY_TRAINING if self.args.tiny else {}) | self.args.override).items():
             command += [f"--{name}", value]
-        mine = threading.Event()
-        self.turn.acquire()
+        mine, turn = threading.Event(), self.turns[card]
+        turn.acquire()
 
         def tick() -> None:
             if not mine.is_set() and read_steps(steps_file):
                 mine.set()
-                self.turn.release()
+                turn.release()
             self.decide_steps()
 
         try:
-            self.launch(command, folder, tick)
+            self.launch(command, folder, card, tick)
         except Failed as error:
             if mine.is_set():
                 raise
             print(f"again: {error}", flush=True)  # while it started, most likely for want of memory
-            self.launch(command, folder, tick)
+            self.launch(command, folder, card, tick)
         finally:
             if not mine.is_set():
-                self.turn.release()
+                turn.release()
 
-    def launch(self, command: list, folder: Path, tick: Callable[[], None]) -> None:
+    def launch(self, command: list, folder: Path, card: int, tick: Callable[[], None]) -> None:
         """Calls a training from its beginning, with the time of its start on record."""
         (folder / "steps.jsonl").unlink(missing_ok=True)
         (folder / "launched.txt").write_text(str(time.time()))
-        self.call(command, folder, tick)
+        self.call(command, folder, card, tick)
 
     def decide_steps(self) -> None:
         """Fixes the number of steps, once the first trainings have been timed beside each other."""
@@ -202,6 +224,7 @@ class Queue:
             "versions": {"coda_trl": __version__, "commit": self.args.commit, "python": platform.python_version()}
             | {name: version(name) for name in packages if find_spec(name)},
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "runs_a_card": self.args.jobs / self.args.cards,
             "start": fingerprint(ModelFiles(self.args.model)),
         }
 
@@ -210,8 +233,18 @@ class Queue:
         with self.recording:
             record(self.args.results, row | ({"variant": self.args.variant} if self.args.variant else {}))
 
-    def run(self, name: str) -> None:
-        """Trains and evaluates one run, as far as that is not done yet."""
+    def run(self, name: str, alone: bool) -> None:
+        """Trains and evaluates one run, as far as that is not done yet; the start takes all cards if it is alone."""
+        if alone and name.startswith("start-"):
+            return self.run_on(None, name)
+        card = self.places.get()
+        try:
+            self.run_on(card, name)
+        finally:
+            self.places.put(card)
+
+    def run_on(self, card: int | None, name: str) -> None:
+        """The same on one card, or on all."""
         method, seed = name.rsplit("-", 1)
         folder = self.args.work / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -221,7 +254,7 @@ class Queue:
             model, settings = self.args.model, EVALUATION | {"n": SORTING + SAMPLES}
         else:
             if not (folder / "model/trainer_state.json").exists():
-                self.train(method, int(seed), folder)
+                self.train(method, int(seed), folder, card)
             recipe = yaml.safe_load((RECIPES / f"{method}.yaml").read_text())
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
@@ -246,7 +279,7 @@ class Queue:
                 self.write(row | summarise())
 
         settings = settings | ({"limit": limit} if limit else {})
-        seconds = self.evaluate(model, folder, benchmarks, settings, int(seed), tick=tick, every=20)
+        seconds = self.evaluate(model, folder, card, benchmarks, settings, int(seed), tick=tick, every=20)
         self.write(row | summarise() | {"evaluation_seconds": round(seconds, 1), "complete": True})
 
     def work_off(self) -> bool:
@@ -261,7 +294,7 @@ class Queue:
         with ThreadPoolExecutor(self.args.jobs) as pool:
             futures = {}
             for name in todo:
-                futures[name] = pool.submit(self.run, name)
+                futures[name] = pool.submit(self.run, name, len(todo) == 1)
                 time.sleep(0.1)  # so that they start in this order
             for name, future in futures.items():
                 error = future.exception()
@@ -295,6 +328,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--runs", nargs="+", required=True, metavar="METHOD-SEED", help="Such as grpo-0 coda-0 start-0."
     )
     parser.add_argument("--jobs", type=int, default=2, help="Runs at a time (default: %(default)s).")
+    parser.add_argument("--cards", type=int, default=1, help="GPUs that they share (default: %(default)s).")
     parser.add_argument("--steps", type=int, help="Steps of every training. Default: as the design's rule says.")
     parser.add_argument("--vllm_share", type=float, help="Of the card's memory, in training. Default: the recipe's.")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/math", help="Scratch, with `data` (see data.py).")
@@ -313,6 +347,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     ]
     if unknown:
         parser.error(f"no recipe for {', '.join(unknown)} in {RECIPES}")
+    if args.jobs % args.cards:
+        parser.error(f"--jobs {args.jobs} must be a multiple of --cards {args.cards}")
     args.override = dict(args.override)
     args.work, args.results = args.work.resolve(), args.results.resolve()
     if Path(args.model).is_dir():
