@@ -267,7 +267,7 @@ def test_settings_exist(path):
     """`coda_...` and its like are fields of the configuration; other settings occur there, or in some source."""
     fields = {each.name for each in dataclasses.fields(CodaGRPOConfig)}
     codes = inline_code(path)
-    own = {code for code in codes if re.fullmatch(r"(coda|vlp|asrr)_\w+", code)} - {"coda_trl"}
+    own = {code for code in codes if re.fullmatch(r"(coda|vlp|asrr|linear|alp|gr3)_\w+", code)} - {"coda_trl"}
     assert own - fields == set()
     settings = [re.match(r"(?:--)?([a-z]\w*)(?:: |=|$)", code) for code in codes]
     named = {found[1] for found in settings if found and "_" in found[1]}
