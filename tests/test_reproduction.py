@@ -1,6 +1,7 @@
 """The reproduction on the ladder (`benchmarks/ladder`): runs that can start, honest intervals, a page in step."""
 
 import importlib.util
+import itertools
 import json
 import signal
 import sys
@@ -433,3 +434,12 @@ def test_a_fair_repetition_seldom_fails_the_check(runs):
         shares.append(share_inside(drawn))
     assert np.mean(shares) >= 0.95
     assert np.mean(np.array(shares) < ENOUGH) <= 0.08
+
+
+def test_no_run_of_a_seed_sorts_the_problems_that_it_is_judged_on(tmp_path):
+    for name, seed in itertools.product(("grpo", "coda"), range(3)):
+        write(tmp_path, name, seed, shift=seed)
+    before = [Results(tmp_path).buckets(seed).tolist() for seed in range(3)]
+    write(tmp_path, "grpo", 0, shift=3)
+    after = [Results(tmp_path).buckets(seed).tolist() for seed in range(3)]
+    assert after[0] == before[0] and after[1:] != before[1:]

@@ -28,14 +28,11 @@ def _rise(low: int, high: int, rungs: tuple[int, ...]) -> Callable[[Results], np
 
 def _hardest_bucket(results: Results) -> np.ndarray | None:
     """Tokens of CODA over those of GRPO in the hardest tenth, minus 1, in percent."""
-    if not results.seeds("coda", "grpo"):
-        return None
-    hardest = results.buckets("grpo", "coda") == 0
 
-    def more(coda: Measured, grpo: Measured) -> np.ndarray:
+    def more(hardest: np.ndarray, coda: Measured, grpo: Measured) -> np.ndarray:
         return 100 * (coda.bucket_tokens(hardest) / grpo.bucket_tokens(hardest) - 1)
 
-    return results.rows(more, "coda", "grpo")
+    return results.in_bucket(0, more, "coda", "grpo")
 
 
 def _l1_at_same_tokens(rungs: tuple[int, ...]) -> Callable[[Results], np.ndarray | None]:

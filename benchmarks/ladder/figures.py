@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matrix import EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
-from results import ALL_RUNGS, Results
-from tables import METHODS, accuracy_on, tokens_on
+from results import ALL_RUNGS, SORTERS, Results, over_seeds
+from tables import METHODS, accuracy_on, bucket_points, bucket_ratio, tokens_on
 
 from coda_trl.analysis import bucket_names
 from coda_trl.evaluation import Estimate
@@ -57,30 +57,15 @@ def by_rung(results: Results, names: Sequence[str] = ("start", "grpo", "coda")) 
 
 def buckets(results: Results, names: Sequence[str] = ("vlp", "asrr", "coda", "coda-correct")) -> Figure | None:
     """Fig. 1a: tokens over GRPO's by difficulty, and the difference in accuracy."""
-    if not results.seeds("grpo", "coda"):
+    if len(results.seeds(*SORTERS)) < 2:
         return None
     figure, axes = panels(1, 2, width=9.0, height=3.4)
-    bucket, labels = results.buckets("grpo", "coda"), bucket_names()
+    labels = bucket_names()
     for name in names:
-        ratios, points = [], []
-        for index in range(len(labels)):
-            chosen = bucket == index
-            ratios.append(
-                results.estimate(
-                    lambda run, grpo, chosen=chosen: run.bucket_tokens(chosen) / grpo.bucket_tokens(chosen),
-                    name,
-                    "grpo",
-                )
-            )
-            points.append(
-                results.estimate(
-                    lambda run, grpo, chosen=chosen: run.bucket_accuracy(chosen) - grpo.bucket_accuracy(chosen),
-                    name,
-                    "grpo",
-                )
-            )
-        _line(axes[0], range(len(labels)), ratios, RUNS[name].label, STYLES[name])
-        _line(axes[1], range(len(labels)), points, RUNS[name].label, STYLES[name])
+        for axis, function in zip(axes, (bucket_ratio, bucket_points), strict=True):
+            found = [results.in_bucket(index, function, name, "grpo") for index in range(len(labels))]
+            line = [None if rows is None else over_seeds(rows) for rows in found]
+            _line(axis, range(len(labels)), line, RUNS[name].label, STYLES[name])
     for axis, title, level in zip(
         axes, ("Tokens / tokens of GRPO", "Accuracy − GRPO's (points)"), (1, 0), strict=True
     ):

@@ -25,6 +25,9 @@ ALL_RUNGS = tuple(RUNGS)
 # What all runs that are compared must have in common.
 COMMON = ("checkpoint", "steps", "learning_rate", "lr_scheduler_type", "problems", "samples")
 
+# Runs whose success rate says how difficult a problem is.
+SORTERS = ("grpo", "coda")
+
 # Narrower than this (in points of accuracy or percent, and in tokens), an interval for a new run is not stated: where
 # all seeds agree to the digit, their spread says nothing.
 RESOLUTION = 0.5
@@ -76,11 +79,16 @@ class Measured:
 
     def bucket_accuracy(self, chosen: np.ndarray) -> np.ndarray:
         """Accuracy in percent on the chosen problems."""
-        return 100 * self.on(chosen, self.evaluation.columns["correct"], self.total, f"bucket of {chosen.sum()}")
+        return 100 * self._in_bucket(chosen, "correct")
 
     def bucket_tokens(self, chosen: np.ndarray) -> np.ndarray:
         """Tokens of an answer on the chosen problems."""
-        return self.on(chosen, self.evaluation.columns["tokens"], self.total, f"bucket of {chosen.sum()}")
+        return self._in_bucket(chosen, "tokens")
+
+    def _in_bucket(self, chosen: np.ndarray, column: str) -> np.ndarray:
+        # All problems are resampled, as seeds differ in which ones are chosen: so each is drawn for all seeds alike.
+        everything = np.ones(len(chosen), dtype=bool)
+        return self.on(everything, chosen * self.evaluation.columns[column], chosen * self.total, "buckets")
 
 
 def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
@@ -164,6 +172,7 @@ class Results:
             for evaluation in summary.evaluations.values():
                 sizes = {"problems": len(evaluation.rung), "samples": evaluation.samples}
                 self._share(summary.content["shared"] | sizes, path)
+        self.buckets = cache(self.buckets)
         self._measured = {
             (name, seed, budget): Measured(evaluation)
             for name, seeds in self.summaries.items()
@@ -227,15 +236,38 @@ class Results:
             return None
         return over_seeds(rows, any(RUNS[name.partition("@")[0]].recipe is not None for name in names))
 
-    def buckets(self, *names: str) -> np.ndarray:
+    def buckets(self, seed: int) -> np.ndarray:
         """
-        Difficulty bucket of every problem, by the success rate over all seeds of some runs together, so that none of
-        them is favoured. Shape `(P,)`, 0 is the hardest.
+        Difficulty bucket of every problem for the runs of one seed, by the success rate of GRPO and CODA together with
+        all *other* seeds: no run is judged on answers, or by a training, that sorted the problems. Shape `(P,)`, 0 is
+        the hardest.
         """
-        columns = [
-            self.measured(name, seed).evaluation.columns["correct"] for name in names for seed in self.seeds(name)
-        ]
-        return difficulty_buckets(np.mean(columns, axis=0))
+        others = [other for other in self.seeds(*SORTERS) if other != seed]
+        runs = [self.measured(name, other) for name in SORTERS for other in others]
+        return difficulty_buckets(np.mean([run.evaluation.columns["correct"] for run in runs], axis=0))
+
+    def in_bucket(self, bucket: int, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
+        """
+        A number for every seed that some runs have in common, on a bucket of problems.
+
+        Args:
+            bucket (`int`):
+                Which one, see [`buckets`].
+            function (`Callable[..., np.ndarray]`):
+                Takes which problems are in it, shape `(P,)`, and a [`Measured`] for every name.
+            *names (`str`):
+                Runs.
+
+        Returns:
+            `np.ndarray` of shape `(S, 1 + NUM_RESAMPLES)`, or `None` if they have no seed in common, or there are not
+            two seeds of those that sort.
+        """
+        seeds = self.seeds(*names)
+        if not seeds or len(self.seeds(*SORTERS)) < 2:
+            return None
+        return np.array(
+            [function(self.buckets(seed) == bucket, *(self.measured(name, seed) for name in names)) for seed in seeds]
+        )
 
     def log(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray] | None:
         """Steps, shape `(T,)`, and the course of a logged metric for every seed, shape `(S, T)` with NaN for gaps."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matrix import EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS, SEEDS
-from results import ALL_RUNGS, Measured, Results, new_run
+from results import ALL_RUNGS, SORTERS, Measured, Results, new_run, over_seeds
 
 from coda_trl.analysis import bucket_names
 from coda_trl.evaluation import Estimate
@@ -216,32 +216,40 @@ def ablations(results: Results) -> list[Table]:
     ]
 
 
+def bucket_accuracy(chosen: np.ndarray, run: Measured) -> np.ndarray:
+    """Accuracy in percent on the chosen problems."""
+    return run.bucket_accuracy(chosen)
+
+
+def bucket_ratio(chosen: np.ndarray, run: Measured, reference: Measured) -> np.ndarray:
+    """Tokens over the reference's on the chosen problems."""
+    return run.bucket_tokens(chosen) / reference.bucket_tokens(chosen)
+
+
+def bucket_points(chosen: np.ndarray, run: Measured, reference: Measured) -> np.ndarray:
+    """Accuracy minus the reference's on the chosen problems, in points."""
+    return run.bucket_accuracy(chosen) - reference.bucket_accuracy(chosen)
+
+
 def buckets(results: Results, names: Sequence[str] = ("vlp", "asrr", "coda", "coda-correct")) -> Table:
     """Fig. 1a: tokens over GRPO's, and the difference in accuracy, by difficulty."""
-    both = results.seeds("grpo", "coda")
-    bucket = results.buckets("grpo", "coda") if both else np.array([])
+
+    def show(index: int, function: Function, *runs: str) -> Estimate | None:
+        found = results.in_bucket(index, function, *runs)
+        return None if found is None else over_seeds(found)
+
     rows = []
-    for index, label in enumerate(bucket_names() if both else ()):
-        chosen = bucket == index
-
-        def ratio(run: Measured, grpo: Measured, chosen: np.ndarray = chosen) -> np.ndarray:
-            return run.bucket_tokens(chosen) / grpo.bucket_tokens(chosen)
-
-        def points(run: Measured, grpo: Measured, chosen: np.ndarray = chosen) -> np.ndarray:
-            return run.bucket_accuracy(chosen) - grpo.bucket_accuracy(chosen)
-
-        def success(grpo: Measured, chosen: np.ndarray = chosen) -> np.ndarray:
-            return grpo.bucket_accuracy(chosen)
-
-        row = [text(label), number(int(chosen.sum()), digits=0), cell(results.estimate(success, "grpo"))]
+    for index, label in enumerate(bucket_names() if len(results.seeds(*SORTERS)) > 1 else ()):
+        problems = (results.buckets(results.seeds(*SORTERS)[0]) == index).sum()
+        row = [text(label), number(int(problems), digits=0), cell(show(index, bucket_accuracy, "grpo"))]
         for name in names:
-            row += [cell(results.estimate(ratio, name, "grpo"), 2), delta(results.estimate(points, name, "grpo"))]
+            row += [cell(show(index, bucket_ratio, name, "grpo"), 2), delta(show(index, bucket_points, name, "grpo"))]
         rows.append(row)
     return Table(
         key="buckets",
         title="By difficulty: tokens over those of GRPO, and difference in accuracy",
-        caption=f"Problems sorted by their success rate over all seeds of GRPO and CODA, the hardest first. {CAPTION} "
-        f"{NOISE}",
+        caption="For every seed, problems are sorted by their success rate over all other seeds of GRPO and CODA, so "
+        f"that no run is judged on what sorted it; the hardest first. {CAPTION} {NOISE}",
         header=[
             "Percentile",
             "Problems",
