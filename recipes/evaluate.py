@@ -3,16 +3,17 @@
 python recipes/evaluate.py --model_name_or_path MODEL --benchmarks svamp gsm8k math500 --output_dir runs/coda-eval
 python recipes/evaluate.py --model_name_or_path MODEL --benchmarks ladder --engine transformers --max_tokens 128 ...
 
-A run that was ended goes on when it is started again. `python recipes/report.py` makes tables and plots of the
-results.
+The same command resumes a run that was ended. `python recipes/report.py` makes tables and plots of the results.
 """
 
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 from trl import TrlParser
+from yaml import YAMLError
 
-from coda_trl.evaluation import EvaluationConfig
+from coda_trl.evaluation import EvaluationConfig, format_number
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.runner import evaluate
 
@@ -32,23 +33,53 @@ class BenchmarkArguments:
     benchmarks: list[str] = field(metadata={"help": "Names, NAME=LOCATION, custom=PATH, or ladder."})
     limit: int | None = field(default=None, metadata={"help": "Only the first so many problems of each."})
 
+    def __post_init__(self):
+        if isinstance(self.benchmarks, str):  # one name in a configuration file
+            self.benchmarks = [self.benchmarks]
+
+
+def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
+    """Settings from the command line and the file that `--config` names."""
+    parser = TrlParser((EvaluationConfig, BenchmarkArguments))
+    try:
+        config, arguments, unknown = parser.parse_args_and_config(return_remaining_strings=True)
+    except OSError as problem:
+        raise ValueError(
+            f"--config {problem.filename}: {problem.strerror}; give a YAML file with settings"
+        ) from problem
+    except (UnicodeDecodeError, YAMLError) as problem:
+        raise ValueError(f"--config is not a YAML file of settings: {problem}; mend the file") from problem
+    except IndexError as problem:
+        raise ValueError("--config names no file: give a YAML file with settings") from problem
+    if unknown:
+        raise ValueError(f"unknown settings: {' '.join(unknown)}; `--help` lists those there are")
+    return config, arguments
+
+
+def show(result: dict[str, Any]) -> str:
+    """Accuracy and tokens of one benchmark in words."""
+    accuracy, tokens = result["accuracy"], result["tokens"]
+    score, *ends = (
+        None if accuracy[end] is None else format_number(100 * accuracy[end], unit="%")
+        for end in ("value", "low", "high")
+    )
+    interval = "" if None in ends else f" [{', '.join(ends)}]"
+    return f"accuracy {score or 'no verdicts'}{interval}  tokens {format_number(tokens['value'], 0)}"
+
 
 def main() -> None:
     try:
-        config, arguments = TrlParser((EvaluationConfig, BenchmarkArguments)).parse_args_and_config()
-    except (ImportError, ValueError) as problem:  # a setting that cannot work, or vLLM is not there
-        sys.exit(f"error: {problem}")
-    benchmarks = [
-        load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit)
-        for spec in arguments.benchmarks
-    ]
-    summary = evaluate(config, benchmarks)
+        config, arguments = parse()
+        benchmarks = [
+            load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit)
+            for spec in arguments.benchmarks
+        ]
+        summary = evaluate(config, benchmarks)
+    except (ImportError, OSError, ValueError) as problem:  # a setting or a file that cannot work, or vLLM is not there
+        sys.exit(f"error: {' '.join(str(problem).split())}")
     width = max(len(name) for name in summary["benchmarks"])
     for name, result in summary["benchmarks"].items():
-        accuracy, tokens = result["accuracy"], result["tokens"]
-        interval = "" if accuracy["low"] is None else f" [{accuracy['low']:.1%}, {accuracy['high']:.1%}]"
-        score = "no verdicts" if accuracy["value"] is None else f"{accuracy['value']:.1%}{interval}"
-        print(f"{name:{width}}  accuracy {score}  tokens {tokens['value']:,.0f}")
+        print(f"{name:{width}}  {show(result)}")
     print(f"Written to {config.output_dir}")
 
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from coda_trl.evaluation import format_number
 from coda_trl.ladder import CHECKPOINT, RUNGS
 from coda_trl.ladder.evaluate import evaluate
 from coda_trl.report import build_report
@@ -107,10 +108,10 @@ def show(rungs: list[dict], console: Console) -> None:
         table.add_row(
             str(row["rung"]),
             str(RUNGS[row["rung"]]),
-            *(f"{100 * run['accuracy']:.1f}" for run in (start, grpo, coda)),
-            f"{100 * (coda['accuracy'] - grpo['accuracy']):+.1f}",
-            *(f"{run['tokens']:.1f}" for run in (start, grpo, coda)),
-            f"{100 * (coda['tokens'] / grpo['tokens'] - 1):+.0f}%",
+            *(format_number(100 * run["accuracy"]) for run in (start, grpo, coda)),
+            format_number(100 * (coda["accuracy"] - grpo["accuracy"]), signed=True),
+            *(format_number(run["tokens"]) for run in (start, grpo, coda)),
+            format_number(100 * (coda["tokens"] / grpo["tokens"] - 1), 0, signed=True, unit="%"),
         )
     console.print(table)
     console.print("Numbers to add; accuracy in % and CODA's difference from GRPO in points; tokens and the same in %.")
@@ -156,7 +157,9 @@ def main() -> None:
     show(rungs, console)
     easy = [row for row in rungs if row["rung"] in EASY_RUNGS]
     saved = 1 - sum(row["coda"]["tokens"] for row in easy) / sum(row["grpo"]["tokens"] for row in easy)
-    console.print(f"Easy rungs {EASY_RUNGS[0]} to {EASY_RUNGS[-1]}: {saved:.0%} fewer tokens than GRPO.")
+    console.print(
+        f"Easy rungs {EASY_RUNGS[0]} to {EASY_RUNGS[-1]}: {format_number(100 * saved, 0)}% fewer tokens than GRPO."
+    )
     console.print("The report counts problems as easy by how often they are solved, so most of rungs 4 and 5 as well.")
     console.print(
         f"{seconds:.0f} s in all. Report: {page}  Plot: {OUT / 'tokens_per_rung.png'}  Numbers: {OUT / 'summary.json'}"

@@ -20,6 +20,7 @@ from .metrics import (
     unscorable_share,
     wrong_tokens,
 )
+from .rounding import format_number
 from .samples import SampleWriter, read_samples
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "compare",
     "correct_tokens",
     "estimate",
+    "format_number",
     "interval",
     "load_samples",
     "mean_tokens",

@@ -51,12 +51,30 @@ class Benchmark:
         The problems with their ids.
 
         Raises:
-            ValueError: If two problems have one id.
+            ValueError: If two problems have one id, or a prompt is neither a string nor messages.
         """
         numbered = [(str(problem.get("problem_id", index)), problem) for index, problem in enumerate(self.problems)]
         seen: set[str] = set()
-        for problem_id, _ in numbered:
+        for problem_id, problem in numbered:
             if problem_id in seen:
-                raise ValueError(f"benchmark {self.name!r} has two problems with problem_id {problem_id!r}")
+                raise ValueError(
+                    f"benchmark {self.name!r} has two problems with problem_id {problem_id!r}: give each its own"
+                )
             seen.add(problem_id)
+            if not _is_prompt(problem.get("prompt")):
+                raise ValueError(
+                    f"benchmark {self.name!r}, problem {problem_id!r}: `prompt` must be a string or a list of messages "
+                    f'such as {{"role": "user", "content": "..."}}, got {problem.get("prompt")!r:.80}'
+                )
         return numbered
+
+
+def _is_prompt(prompt: Any) -> bool:
+    if isinstance(prompt, list):
+        return bool(prompt) and all(
+            isinstance(message, Mapping)
+            and isinstance(message.get("role"), str)
+            and message.get("content") is not None
+            for message in prompt
+        )
+    return isinstance(prompt, str)

@@ -6,6 +6,8 @@ from typing import Any
 
 from .generation import SamplingSettings
 
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+
 
 @dataclass
 class EvaluationConfig:
@@ -37,7 +39,7 @@ class EvaluationConfig:
             Tokens that the prompts ask for (`Think for N tokens.`), as models trained with L1 expect. It is noted with
             the results; [`~loading.load_benchmark`] puts it into the prompts.
         dtype (`str`, *optional*, defaults to `"auto"`):
-            Number format of the weights; `"auto"` takes that of the checkpoint.
+            Number format of the weights: `"bfloat16"`, `"float16"` or `"float32"`; `"auto"` takes the checkpoint's.
         batch_size (`int`, *optional*, defaults to `64`):
             Answers that the transformers engine generates at a time.
         tensor_parallel_size (`int`, *optional*, defaults to `1`):
@@ -66,7 +68,7 @@ class EvaluationConfig:
     seed: int = field(default=0, metadata={"help": "Seed that the seeds of the samples derive from."})
     prompt_format: str = field(default="chat", metadata={"help": "'chat' (with the chat template) or 'plain'."})
     token_budget: int | None = field(default=None, metadata={"help": "Ask for this many tokens, for L1 models."})
-    dtype: str = field(default="auto", metadata={"help": "Number format of the weights."})
+    dtype: str = field(default="auto", metadata={"help": f"Number format of the weights: {', '.join(DTYPES)}."})
     batch_size: int = field(default=64, metadata={"help": "Answers at a time, with transformers."})
     tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs of one vLLM replica."})
     data_parallel_size: int = field(default=1, metadata={"help": "Number of vLLM replicas."})
@@ -80,13 +82,16 @@ class EvaluationConfig:
             raise ValueError(f"engine must be 'vllm' or 'transformers', got {self.engine!r}")
         if self.prompt_format not in ("chat", "plain"):
             raise ValueError(f"prompt_format must be 'chat' or 'plain', got {self.prompt_format!r}")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
         for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.temperature < 0:
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:  # a configuration file may hold anything
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if not (isinstance(self.temperature, int | float) and 0 <= self.temperature < float("inf")):  # nor NaN
+            raise ValueError(f"temperature must be at least 0 and finite, got {self.temperature!r}")
+        if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):
+            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p!r}")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
         if self.engine == "vllm" and find_spec("vllm") is None:  # before data and model are fetched

@@ -40,7 +40,7 @@ def load_benchmark(
 
     Raises:
         DataError: If the name is unknown, or the data is missing or damaged.
-        ValueError: If `limit` leaves no problem.
+        ValueError: If `limit` leaves no problem, or the ladder is given a location.
 
     Example:
 
@@ -54,8 +54,10 @@ def load_benchmark(
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
-    name, _, location = spec.partition("=")
+    name, separator, location = spec.partition("=")
     if name == "ladder":
+        if separator:
+            raise ValueError(f"{spec!r}: the ladder is made, not read: say `ladder`, and `limit` for fewer problems")
         dataset, grade = ladder_problems(), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
         dataset, grade = load_source(spec), _grade_math

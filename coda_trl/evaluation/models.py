@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
@@ -15,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 # Of each file of weights so many blocks of so many bytes are read: training changes them everywhere.
 _BLOCKS, _BLOCK = 256, 4096
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,10 @@ def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) 
         `ModelFiles`: The two places.
 
     Raises:
-        ValueError: If a base model is given for something that is not an adapter.
+        ValueError: If a folder lacks files of a model or holds damaged ones, or a base model is given for something
+            that is not an adapter.
     """
+    _check_folder(Path(model_name_or_path))
     adapter_config = find_adapter_config_file(model_name_or_path)
     if adapter_config is None:
         if base_model_name_or_path is not None:
@@ -63,7 +67,42 @@ def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) 
     with open(adapter_config, encoding="utf-8") as file:
         settings = json.load(file)
     model = base_model_name_or_path or settings["base_model_name_or_path"]
+    _check_folder(Path(model))
     return ModelFiles(model, model_name_or_path, settings.get("r"))
+
+
+def _check_folder(folder: Path) -> None:
+    """Says what a folder lacks before a library says it at length. What is no folder may be on the hub."""
+    if not folder.is_dir():
+        if folder.is_absolute() or folder.parts[:1] in ((".",), ("..",)) or len(folder.parts) > 2:
+            raise ValueError(f"there is no model folder {folder}: check the path")
+        return
+    configs = [path for path in (folder / "config.json", folder / "adapter_config.json") if path.exists()]
+    if not configs:
+        checkpoints = sorted(path.name for path in folder.glob("checkpoint-*"))
+        within = (
+            f", but {', '.join(checkpoints)}: name one of them" if checkpoints else ": name one that a model is in"
+        )
+        raise ValueError(f"{folder} holds neither config.json (a model) nor adapter_config.json (an adapter){within}")
+    indices = list(folder.glob("*.index.json"))
+    for path in (*configs, *indices):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged ({error}): save or copy the model again") from error
+        for name in sorted(set(content.get("weight_map", {}).values())) if path in indices else ():
+            if not (folder / name).exists():
+                raise ValueError(f"{folder} lacks {name}, which {path.name} names: copy it again")
+    weights = [path for path in folder.iterdir() if path.suffix in _WEIGHTS]
+    if not weights:
+        raise ValueError(f"{folder} holds no weights (such as model.safetensors): save or copy the model again")
+    for path in weights:
+        if path.suffix == ".safetensors":
+            try:
+                with safe_open(path, framework="np"):  # reads the header, and compares it with the size
+                    pass
+            except SafetensorError as error:
+                raise ValueError(f"{path} is cut off or damaged ({error}): save or copy it again") from error
 
 
 def fingerprint(files: ModelFiles) -> str:
@@ -98,7 +137,14 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
             return AutoTokenizer.from_pretrained(files.adapter)
         except (OSError, ValueError):  # none was saved there
             pass
-    return AutoTokenizer.from_pretrained(files.model)
+    try:
+        return AutoTokenizer.from_pretrained(files.model)
+    except (OSError, ValueError) as error:
+        where = "holds no" if Path(files.model).is_dir() else "is no folder, and the hub gave no"
+        raise ValueError(
+            f"{files.model} {where} tokenizer that can be read: check it, or save the tokenizer with it "
+            f"({str(error).splitlines()[0]})"
+        ) from error
 
 
 def stop_token_ids(
@@ -127,16 +173,28 @@ def model_length(files: ModelFiles, tokens: int) -> int:
     return min(-(-tokens // 1024) * 1024, _context(files))
 
 
-def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int) -> None:
+def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int, has_samples: bool = False) -> None:
     """
     Checks that a prompt and its answer fit into the model.
+
+    Args:
+        files (`ModelFiles`):
+            Model and adapter.
+        longest_prompt (`int`):
+            Tokens of the longest prompt.
+        max_tokens (`int`):
+            Limit on generated tokens.
+        has_samples (`bool`, *optional*, defaults to `False`):
+            Whether samples were drawn with this limit, which then cannot change in the same folder.
 
     Raises:
         ValueError: If they do not.
     """
     context = _context(files)
-    if longest_prompt + max_tokens > context:
+    room = context - longest_prompt
+    if max_tokens > room:
+        remedy = f"set max_tokens to {room} or less{' and choose another output_dir' if has_samples else ''}"
         raise ValueError(
             f"max_tokens={max_tokens} and the longest prompt ({longest_prompt} tokens) exceed the context of "
-            f"{files.model} ({context} tokens): set max_tokens to {context - longest_prompt} or less"
+            f"{files.model} ({context} tokens): {remedy if room > 0 else 'leave such prompts out'}"
         )

@@ -67,7 +67,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
     with SampleWriter(output_dir / SAMPLES_FILE) as writer:
         files = locate(config.model_name_or_path, config.base_model_name_or_path)
         settings = config.identity() | {"weights": fingerprint(files)}
-        sittings = _earlier_sittings(output_dir / SUMMARY_FILE, settings, config.n)
+        sittings = _earlier_sittings(output_dir / SUMMARY_FILE, settings, config.n, bool(writer.done))
         tokenizer = load_tokenizer(files)
         problems = {
             (benchmark.name, problem_id): (benchmark, problem)
@@ -81,6 +81,9 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
                     "another output_dir"
                 )
         requests = build_requests(problems, writer.done, tokenizer, config)
+        longest_prompt = max((len(request.prompt_ids) for request in requests), default=0)
+        if requests:
+            check_context(files, longest_prompt, config.max_tokens, bool(writer.done))
         summary = {
             "model": config.model_name_or_path,
             "engine": config.engine,
@@ -93,7 +96,8 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         }
         _write_summary(output_dir, summary)
         if requests:
-            _generate(config, files, tokenizer, requests, problems, writer, summary)
+            engine = _build_engine(config, files, tokenizer, longest_prompt)
+            _generate(config, engine, requests, problems, writer, summary)
         return _finish(output_dir, summary)  # while the lock keeps others out
 
 
@@ -181,16 +185,12 @@ def _build_engine(
 
 def _generate(
     config: EvaluationConfig,
-    files: ModelFiles,
-    tokenizer: PreTrainedTokenizerBase,
+    engine: Engine,
     requests: Sequence[Request],
     problems: dict[tuple[str, str], tuple[Benchmark, Problem]],
     writer: SampleWriter,
     summary: dict[str, Any],
 ) -> None:
-    longest_prompt = max(len(request.prompt_ids) for request in requests)
-    check_context(files, longest_prompt, config.max_tokens)
-    engine = _build_engine(config, files, tokenizer, longest_prompt)
     total = config.n * len(problems)
     missing = sum(request.num_samples for request in requests)
     sitting, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
@@ -256,12 +256,20 @@ def _verdicts(benchmark: Benchmark, completions: list[str], problems: list[Probl
     return [None if verdict is None else bool(verdict) for verdict in verdicts]
 
 
-def _earlier_sittings(path: Path, settings: dict[str, Any], n: int) -> list[dict[str, float]]:
+def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples: bool) -> list[dict[str, float]]:
     if not path.exists():
         return []
-    summary = json.loads(path.read_text(encoding="utf-8"))
-    if "settings" not in summary:
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): delete it if the samples beside it, if any, were drawn with these settings, "
+            "or choose another output_dir"
+        ) from error
+    if not isinstance(summary, dict) or "settings" not in summary:
         raise ValueError(f"{path} was not written by an evaluation of this kind: choose another output_dir")
+    if not has_samples:  # nothing was drawn with those settings
+        return []
     for name, value in settings.items():
         found = summary["settings"].get(name)
         if found != value:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..evaluation import EvaluationConfig, read_samples
+from ..evaluation import EvaluationConfig, format_number, read_samples
 from ..evaluation.columns import tabulate
 from ..evaluation.loading import load_benchmark
 from ..evaluation.runner import SAMPLES_FILE
@@ -114,10 +114,10 @@ def main() -> None:
         parser.error(str(problem))
     print(f"Samples: {output_dir}. Hard: less than a quarter of the answers to the problem are right.")
     for row in rows:
-        styles = "  ".join(f"{style} {share:.0%}" for style, share in row["styles"].items())
+        styles = "  ".join(f"{style} {format_number(100 * share, 0)}%" for style, share in row["styles"].items())
         print(
-            f"rung {row['rung']}: accuracy {row['accuracy']:.3f}, {row['tokens']:.1f} tokens, "
-            f"hard {row['hard_share']:.0%}; {styles}"
+            f"rung {row['rung']}: accuracy {format_number(100 * row['accuracy'])}%, "
+            f"{format_number(row['tokens'])} tokens, hard {format_number(100 * row['hard_share'], 0)}%; {styles}"
         )
 
 

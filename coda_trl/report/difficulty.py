@@ -9,6 +9,7 @@ from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison as Difference
 from ..evaluation.comparison import compare_within
 from ..evaluation.metrics import accuracy, mean_tokens
+from ..evaluation.rounding import format_number
 from .comparison import NEEDS, Comparison, View
 from .elements import Cell, Plot, Section, Table, difference, number, text, tokens
 from .main_results import NOISE
@@ -55,18 +56,21 @@ def _sentence(view: View, run: Run) -> str:
         if band == "medium" or not result.num_problems:
             continue
         change, points = result.token_change, result.accuracy_points
-        spent = f"{abs(change.value):.0f}% {'fewer' if change.value < 0 else 'more'} tokens"
+        percent = format_number(change.value, 0, signed=True, unit="%")
+        value, *ends = (
+            end if end is None else format_number(end, signed=True) for end in (points.value, points.low, points.high)
+        )
+        spent = f"{percent.lstrip('+−')} {'fewer' if change.value < 0 else 'more'} tokens"
         if change.low is None:
-            spent = f"too few to tell about tokens ({change.value:+.0f}%)"
+            spent = f"too few to tell about tokens ({percent})"
         elif not change.excludes_zero:
-            spent = f"no change in tokens beyond noise ({change.value:+.0f}%)"
-        span = "" if points.low is None else f", 95% interval {points.low:+.1f} to {points.high:+.1f}"
-        moved = f"accuracy {points.value:+.1f} points{span}"
+            spent = f"no change in tokens beyond noise ({percent})"
         if points.low is None:
-            moved = f"too few to tell about accuracy ({points.value:+.1f} points)"
-        elif not points.excludes_zero:
-            moved = f"no change in accuracy beyond noise ({points.value:+.1f} points{span})"
-        parts.append(f"on {result.num_problems:,} {band} problems {spent} and {moved}".replace("-", "−"))
+            moved = f"too few to tell about accuracy ({value} points)"
+        else:
+            moved = f"{value} points, 95% interval {' to '.join(ends)}"
+            moved = f"accuracy {moved}" if points.excludes_zero else f"no change in accuracy beyond noise ({moved})"
+        parts.append(f"on {result.num_problems:,} {band} problems {spent} and {moved}")
     return f"{run.name} against {view.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure as Canvas
 
 from ..evaluation.bootstrap import Estimate
+from ..evaluation.rounding import format_number
 
 MISSING = "–"
 
@@ -163,9 +164,7 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
         return Cell(MISSING)
 
     def show(value: float) -> str:
-        rounded = round(value * scale, digits) + 0.0  # no "-0"
-        sign = "+" if signed and rounded else ""
-        return f"{rounded:{sign},.{digits}f}".replace("-", "−")
+        return format_number(scale * value, digits, signed)
 
     value = scale * result.value
     if result.low is None:

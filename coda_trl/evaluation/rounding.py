@@ -1,0 +1,39 @@
+"""Numbers as they are printed: rounded half up in decimal, the same on the page, in tables and on the console."""
+
+from decimal import ROUND_HALF_UP, Decimal
+
+
+def format_number(value: float, digits: int = 1, signed: bool = False, unit: str = "") -> str:
+    """
+    A number rounded half up, away from zero: 66.25 prints as 66.3, where Python's formats print 66.2.
+
+    The value is what floating point made of a ratio of counts, up to some 1e-10 off. Ratios of up to 10 million
+    samples do not lie that close beside a half without being one, so it is first rounded to eight more digits than
+    are shown.
+
+    Args:
+        value (`float`):
+            The number, finite.
+        digits (`int`, *optional*, defaults to `1`):
+            Digits after the point.
+        signed (`bool`, *optional*, defaults to `False`):
+            Whether a number that is not shown as 0 has a plus sign.
+        unit (`str`, *optional*, defaults to `""`):
+            Text behind the number.
+
+    Returns:
+        `str`: The number with commas between thousands and a true minus sign.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.evaluation import format_number
+    >>> format_number(100 * 212 / 320), format_number(2574.5, digits=0), format_number(-74.95, signed=True, unit="%")
+    ('66.3', '2,575', '−75.0%')
+
+    ```
+    """
+    exact = Decimal(f"{value:.{digits + 8}f}")
+    rounded = exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0  # no "-0"
+    sign = "+" if signed and rounded else ""
+    return f"{rounded:{sign},.{digits}f}".replace("-", "−") + unit
