@@ -4,6 +4,7 @@ python recipes/report.py GRPO=runs/grpo CODA=runs/coda CODA=runs/coda-eval --ref
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from coda_trl.report import build_report
@@ -43,15 +44,18 @@ def main() -> None:
         if not separator:
             name, folder = Path(spec).resolve().name, spec
         runs.setdefault(name, []).append(folder)
-    page = build_report(
-        runs,
-        args.reference,
-        args.out,
-        title=args.title,
-        split_by=args.split_by,
-        difficulty_run=args.difficulty_run,
-        tables_json=args.tables_json,
-    )
+    try:
+        page = build_report(
+            runs,
+            args.reference,
+            args.out,
+            title=args.title,
+            split_by=args.split_by,
+            difficulty_run=args.difficulty_run,
+            tables_json=args.tables_json,
+        )
+    except (OSError, ValueError) as problem:  # a file that cannot be read, or a name that is not there
+        sys.exit(f"error: {' '.join(str(problem).split())}")
     print(f"Report: {page.resolve().as_uri()}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import shutil
 import signal
@@ -204,6 +205,11 @@ def test_other_settings_in_the_same_folder_are_refused(tiny_model, tmp_path):
         ({"top_p": 0.0}, r"top_p must lie in \(0, 1\]"),
         ({"temperature": 0.0}, "temperature=0 gives n=3 identical samples"),
         ({"prompt_format": "text"}, "prompt_format must be"),
+        ({"temperature": float("nan")}, "temperature must be at least 0 and finite, got nan"),
+        ({"temperature": float("inf")}, "temperature must be at least 0 and finite, got inf"),
+        ({"top_p": float("nan")}, "top_p must lie in"),
+        ({"n": 2.5}, "n must be at least 1 and whole, got 2.5"),
+        ({"dtype": "float12"}, "dtype must be one of auto, bfloat16, float16, float32, got 'float12'"),
     ],
 )
 def test_settings_out_of_range_are_refused(changes, message):
@@ -214,6 +220,93 @@ def test_settings_out_of_range_are_refused(changes, message):
 def test_answers_that_do_not_fit_are_refused_before_generating(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=r"exceed the context.*set max_tokens to \d+ or less"):
         evaluate(settings(tiny_model, tmp_path, max_tokens=10_000), [sums()])
+
+
+def test_the_remedy_for_answers_that_do_not_fit_is_taken_by_the_same_folder(tiny_model, tmp_path):
+    with pytest.raises(ValueError) as refused:
+        evaluate(settings(tiny_model, tmp_path, max_tokens=10_000), [sums(1)])
+    fits = int(re.search(r"set max_tokens to (\d+) or less$", str(refused.value))[1])
+    (tmp_path / "samples.jsonl").touch()
+    # What an evaluation that ended before its first sample leaves: nothing was drawn with these settings.
+    summary = {"settings": {"max_tokens": 10_000}, "n": 64, "sittings": [], "complete": False}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    assert evaluate(settings(tiny_model, tmp_path, n=1, max_tokens=fits), [sums(1)])["complete"]
+    with pytest.raises(ValueError, match="or less and choose another output_dir"):
+        longer = Benchmark("longer", [{"prompt": ask("1 + 1 + 1 + 1 ="), "solution": "4"}], grade)
+        evaluate(settings(tiny_model, tmp_path, n=1, max_tokens=fits), [sums(1), longer])
+
+
+@pytest.mark.parametrize("prompt", [None, 7, [], ["What?"], [{"role": "user"}], {"content": "What?"}])
+def test_a_prompt_of_the_wrong_shape_is_named(prompt):
+    benchmark = Benchmark("sums", [{"prompt": "1 + 1 =", "solution": "2"}, {"prompt": prompt}], grade)
+    with pytest.raises(ValueError, match="benchmark 'sums', problem '1': `prompt` must be a string or a list of mess"):
+        benchmark.numbered()
+
+
+def damage(folder, what):
+    """Makes a model folder one that cannot be read."""
+    weights = folder / "model.safetensors"
+    if what == "cut off":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif what == "no weights":
+        weights.unlink()
+    elif what == "a shard lost":
+        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-2.safetensors"}}')
+    elif what == "broken configuration":
+        (folder / "config.json").write_text('{"model_type": ')
+    elif what == "checkpoints":
+        (folder / "checkpoint-5").mkdir()
+        (folder / "config.json").unlink()
+    elif what == "empty":
+        shutil.rmtree(folder)
+        folder.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("cut off", "model.safetensors is cut off or damaged"),
+        ("no weights", "holds no weights"),
+        ("a shard lost", "lacks model-2.safetensors, which model.safetensors.index.json names"),
+        ("broken configuration", "config.json is damaged"),
+        ("checkpoints", "holds neither config.json (a model) nor adapter_config.json (an adapter), but checkpoint-5"),
+        ("empty", "holds neither config.json (a model) nor adapter_config.json (an adapter): name one"),
+    ],
+)
+def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, what, message):
+    shutil.copytree(tiny_model, tmp_path / "model")
+    damage(tmp_path / "model", what)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        locate(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "message"),
+    [
+        (None, "--config gone.yaml", "error: --config gone.yaml: No such file or directory; give a YAML file"),
+        ("n: [1", "--config c.yaml", "error: --config is not a YAML file of settings: "),
+        ("text", "--config c.yaml", "error: Config file c.yaml must contain a YAML mapping."),
+        ("samples: 3", "--config c.yaml", "error: unknown settings: --samples 3; `--help` lists those there are"),
+        ("n: two and a half", "--config c.yaml", "invalid int value: 'two and a half'"),
+        (None, "--config", "error: --config names no file"),
+        (None, "--benchmarks ladder=5", "error: 'ladder=5': the ladder is made, not read: say `ladder`"),
+        (None, "--temperature nan", "error: temperature must be at least 0 and finite, got nan"),
+        (None, "--dtype float12", "error: dtype must be one of auto, bfloat16, float16, float32, got 'float12'"),
+        (None, "", "error: there is no model folder ./gone: check the path"),
+        (None, "--model_name_or_path .", "error: . holds neither config.json (a model) nor adapter_config.json"),
+    ],
+)
+def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, capsys, config, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    if config is not None:
+        (tmp_path / "c.yaml").write_text(config)
+    base = "--model_name_or_path ./gone --benchmarks ladder --engine transformers --output_dir out"
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *base.split(), *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "evaluate.py"), run_name="__main__")
+    # argparse, which refuses what is no number, prints its usage by itself and exits with 2.
+    said = capsys.readouterr().err.splitlines()[-1] if ended.value.code == 2 else ended.value.code
+    assert message in said and "\n" not in said
 
 
 def test_other_problems_weights_or_a_smaller_n_in_the_same_folder_are_refused(tiny_model, tmp_path):

@@ -63,8 +63,8 @@ class Benchmark:
             seen.add(problem_id)
             if not _is_prompt(problem.get("prompt")):
                 raise ValueError(
-                    f"benchmark {self.name!r}, problem {problem_id!r}: `prompt` must be a string or a list of messages "
-                    f'such as {{"role": "user", "content": "..."}}, got {problem.get("prompt")!r:.80}'
+                    f"benchmark {self.name!r}, problem {problem_id!r}: `prompt` must be a string or a list of "
+                    f'messages such as {{"role": "user", "content": "..."}}, got {problem.get("prompt")!r:.80}'
                 )
         return numbered
 

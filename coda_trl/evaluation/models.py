@@ -55,7 +55,7 @@ def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) 
         ValueError: If a folder lacks files of a model or holds damaged ones, or a base model is given for something
             that is not an adapter.
     """
-    _check_folder(Path(model_name_or_path))
+    _check_folder(model_name_or_path)
     adapter_config = find_adapter_config_file(model_name_or_path)
     if adapter_config is None:
         if base_model_name_or_path is not None:
@@ -67,15 +67,16 @@ def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) 
     with open(adapter_config, encoding="utf-8") as file:
         settings = json.load(file)
     model = base_model_name_or_path or settings["base_model_name_or_path"]
-    _check_folder(Path(model))
+    _check_folder(model)
     return ModelFiles(model, model_name_or_path, settings.get("r"))
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(place: str) -> None:
     """Says what a folder lacks before a library says it at length. What is no folder may be on the hub."""
+    folder = Path(place)
     if not folder.is_dir():
-        if folder.is_absolute() or folder.parts[:1] in ((".",), ("..",)) or len(folder.parts) > 2:
-            raise ValueError(f"there is no model folder {folder}: check the path")
+        if place.startswith((".", "~", "/")) or place.count("/") > 1:  # no hub id
+            raise ValueError(f"there is no model folder {place}: check the path")
         return
     configs = [path for path in (folder / "config.json", folder / "adapter_config.json") if path.exists()]
     if not configs:

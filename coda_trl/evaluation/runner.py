@@ -263,8 +263,8 @@ def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(
-            f"{path} is damaged ({error}): delete it if the samples beside it, if any, were drawn with these settings, "
-            "or choose another output_dir"
+            f"{path} is damaged ({error}): delete it if the samples beside it were drawn with these settings, or "
+            "choose another output_dir"
         ) from error
     if not isinstance(summary, dict) or "settings" not in summary:
         raise ValueError(f"{path} was not written by an evaluation of this kind: choose another output_dir")

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import isnan
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from ..evaluation.bootstrap import Estimate
@@ -72,9 +74,16 @@ class Table:
         """Whether a column holds words, which align to the left."""
         return all(row[column].value is None and row[column].text not in ("", MISSING) for row in self.rows)
 
-    def starts_group(self, row: int) -> bool:
-        """Whether the first column changes at a row."""
-        return self.rows[row][0].text != self.rows[row - 1][0].text and self.is_words(1)
+    @property
+    def groups(self) -> dict[int, int]:
+        """First row and size of what the first column groups: rows of a table whose second column holds words too."""
+        if not self.rows or not self.is_words(1):
+            return {}
+        starts = [row for row in range(len(self.rows)) if not row or self._first(row) != self._first(row - 1)]
+        return {start: end - start for start, end in pairwise([*starts, len(self.rows)])}
+
+    def _first(self, row: int) -> str:
+        return self.rows[row][0].text
 
 
 @dataclass(frozen=True)
@@ -104,17 +113,27 @@ class Plot:
     @property
     def description(self) -> str:
         """The picture in words, for those who do not see it: the runs, and what each panel shows against what."""
-        panels = [panel for panel in self.canvas.axes if panel.get_visible()]
+        panels = self._panels
         runs = dict.fromkeys(label for panel in panels for label in panel.get_legend_handles_labels()[1])
+        shown = (f"{title}, by {panel.get_xlabel()}" for title, panel in zip(self.panel_titles, panels, strict=True))
+        return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
+
+    @property
+    def _panels(self) -> list[Axes]:
+        return [panel for panel in self.canvas.axes if panel.get_visible()]
+
+    @property
+    def panel_titles(self) -> list[str]:
+        """What each panel shows, where it stands alone."""
+        panels = self._panels
         # A row is labelled at its left end, and a column may have its title at the top alone.
         places = [(panel.get_subplotspec().rowspan.start, panel.get_subplotspec().colspan.start) for panel in panels]
         labels = {row: panel.get_ylabel() for (row, column), panel in zip(places, panels, strict=True) if column == 0}
         titles = {column: panel.get_title() for (row, column), panel in zip(places, panels, strict=True) if row == 0}
-        shown = []
-        for (row, column), panel in zip(places, panels, strict=True):
-            quantity = ", ".join(filter(None, (panel.get_title() or titles[column], labels[row])))
-            shown.append(f"{quantity}, by {panel.get_xlabel()}")
-        return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
+        return [
+            ", ".join(filter(None, (panel.get_title() or titles[column], labels[row])))
+            for (row, column), panel in zip(places, panels, strict=True)
+        ]
 
 
 @dataclass

@@ -256,6 +256,7 @@ def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
             panel.plot(x, y, color=styles[names[0]]["color"], linestyle=styles[names[0]]["linestyle"], linewidth=1)
         panel.margins(0.15)
         panel.set_ylim(top=min(103.0, panel.get_ylim()[1]))
+        panel.set_yticks([tick for tick in panel.get_yticks() if panel.get_ylim()[0] <= tick <= 100])
     for panel in axes[::columns]:
         panel.set_ylabel("accuracy (%)")
     for panel in axes[len(benchmarks) :]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter
 
 from ..analysis.difficulty import BANDS
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
@@ -87,7 +86,7 @@ def _table(comparison: Comparison, curves: Curves, prices: list[float]) -> Table
         title="Best budgets",
         caption=f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in "
         "percent. Above the highest price no token is worth buying; below the lowest the longest useful budget is "
-        f"best. All prices at which n* moves are in tables.json. Sorted are {comparison.extent}",
+        f"best. Sorted are {comparison.extent}",
         header=[
             "Difficulty",
             *(["Sorted by"] if several else []),
@@ -137,7 +136,8 @@ def _plot(comparison: Comparison, curves: Curves) -> Plot:
             line = {"color": styles[name]["color"], "linestyle": styles[name]["linestyle"], "linewidth": 1.5}
             success.step(grid, 100 * curve.at(grid), where="post", label=name, **line)
             slopes = 100 * _PER * curve.marginal_gain(coarse)
-            gain.stairs(slopes, coarse, baseline=None, **line)
+            # A logarithmic axis has no 0: the first stair begins where that of success does.
+            gain.stairs(slopes, [min(grid[0], coarse[1]), *coarse[1:]], baseline=None, **line)
             moves = best_budgets(curve)
             draw_best_budgets(best, moves, **line)
             key = name if len(comparison.views) == 1 else f"{name} ({sorters})"
@@ -154,12 +154,10 @@ def _plot(comparison: Comparison, curves: Curves) -> Plot:
         success.set_xscale("log")
         success.set_ylim(bottom=0)
         success.set_xlabel("budget n (tokens)")
-        gain.set_xscale("symlog", linthresh=max(1, shortest))
+        gain.set_xscale("log")
         gain.set_xlabel("budget n (tokens)")
         best.set_xscale("log")
         best.set_xlabel("price λ (points per 1,000 tokens)")
-    for axis in axes:  # of a narrow logarithmic axis all numbers would be shown, one over the other
-        axis.xaxis.set_minor_formatter(NullFormatter())
     for row, label in enumerate(("Pr(correct | n) (%)", "gain (points / 1,000 tokens)", "best budget n* (tokens)")):
         axes[row * len(curves)].set_ylabel(label)
     legend(figure, axes)

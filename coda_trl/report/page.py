@@ -20,7 +20,7 @@ from .training import training
 
 Folders = str | os.PathLike | Sequence[str | os.PathLike]
 
-PAGE = "index.html"
+PAGE, NUMBERS = "index.html", "tables.json"
 
 
 def build_report(
@@ -96,9 +96,10 @@ def _write(comparison: Comparison, out: Path, title: str, tables_json: bool) -> 
     out.mkdir(parents=True, exist_ok=True)
     if tables_json:
         about = {"reference": reference, "missing": {run.name: run.missing for run in comparison.runs}}
-        write_numbers(out / "tables.json", sections, about)
+        write_numbers(out / NUMBERS, sections, about)
     write_tables(out / "tables", sections)
     content = {"title": title, "runs": comparison.runs, "reference": reference, "sections": sections}
+    content["numbers"] = NUMBERS if tables_json else None
     write_page(out / PAGE, write_figures(out / "figures", sections), version=__version__, **content)
     return out / PAGE
 

@@ -1,4 +1,4 @@
-"""Writes a report: one self-contained page, tables as Markdown and LaTeX, figures as PNG and SVG, numbers as JSON."""
+"""Writes a report: one page that needs no other file, and tables, figures and numbers as files of their own."""
 
 import base64
 import io
@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 
 from .elements import Cell, Plot, Section, Table
+from .style import number_axes, stack
 
 _TONE_MARKS = {"noise": "≈ "}
 
@@ -31,9 +32,7 @@ def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
     environment = Environment(
         loader=PackageLoader("coda_trl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["svg"] = lambda plot: (
-        f"data:image/svg+xml;base64,{base64.b64encode(images[plot.key]).decode()}"
-    )
+    environment.filters["svg"] = lambda key: f"data:image/svg+xml;base64,{base64.b64encode(images[key]).decode()}"
     environment.tests["plot"] = lambda item: isinstance(item, Plot)
     path.write_text(environment.get_template("report.html.j2").render(**content), encoding="utf-8")
 
@@ -57,7 +56,7 @@ def write_tables(folder: Path, sections: Sequence[Section]) -> None:
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]:
     """
-    Writes every figure as PNG and as SVG.
+    Writes every figure as PNG, SVG and PDF.
 
     Args:
         folder (`Path`):
@@ -66,21 +65,29 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]
             Parts of the report.
 
     Returns:
-        `dict[str, bytes]`: The SVG files by key, for the page.
+        `dict[str, bytes]`: For the page, the SVG files by key, and by `<key>-narrow` the same with the panels stacked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     images = {}
     for plot in (item for section in sections for item in section.items):
         if not isinstance(plot, Plot):
             continue
+        number_axes(plot.canvas)
         plot.canvas.draw_without_rendering()
-        plot.canvas.set_layout_engine("none")  # laid out once is enough for both files
-        buffer = io.BytesIO()
-        plot.canvas.savefig(buffer, format="svg", metadata={"Date": None})
-        images[plot.key] = buffer.getvalue()
+        plot.canvas.set_layout_engine("none")  # laid out once is enough for all files
+        images[plot.key] = _as_svg(plot)
         (folder / f"{plot.key}.svg").write_bytes(images[plot.key])
+        plot.canvas.savefig(folder / f"{plot.key}.pdf", metadata={"CreationDate": None})
         plot.canvas.savefig(folder / f"{plot.key}.png", dpi=160)
+        stack(plot.canvas, plot.panel_titles)
+        images[f"{plot.key}-narrow"] = _as_svg(plot)
     return images
+
+
+def _as_svg(plot: Plot) -> bytes:
+    buffer = io.BytesIO()
+    plot.canvas.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
 
 
 def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]) -> None:

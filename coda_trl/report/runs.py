@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.dynamics import find_trainer_state, read_log_history
+from ..analysis.dynamics import find_trainer_state
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate
 from ..evaluation.columns import Count, SampleColumns, load_samples
 from ..evaluation.comparison import in_terms_of
 from ..evaluation.metrics import Outcomes
+from ..evaluation.rounding import format_number
 from ..evaluation.samples import SAMPLES_FILE
 
 SUMMARY_FILE = "summary.json"
@@ -44,6 +45,8 @@ class Run:
             How the numbers came about: engine, versions, settings.
         missing (`list[str]`, *optional*, defaults to `[]`):
             Sentences about what the folders lack.
+        unfinished (`list[str]`, *optional*, defaults to `[]`):
+            Sentences about evaluations that are not complete.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Run:
     log_history: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
 
     @cached_property
     def outcomes(self) -> dict[str, Outcomes]:
@@ -88,7 +92,7 @@ def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "r
     run = Run(name)
     for folder in map(Path, folders):
         if not folder.is_dir():
-            raise FileNotFoundError(f"run {name!r}: there is no folder {folder}")
+            raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
         _load_folder(run, folder, split_by)
     _note_missing(run)
     run.samples = dict(sorted(run.samples.items(), key=lambda item: benchmark_order(item[0])))
@@ -100,51 +104,98 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
     if not (samples.exists() or summary.exists() or state):
         raise ValueError(
             f"run {run.name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
-            "trainer_state.json (a training run)"
+            "trainer_state.json (a training run): check the path"
         )
     if samples.exists():
         loaded = load_samples(samples, split_by, COUNTS)
         twice = loaded.keys() & run.samples.keys()
         if twice:
-            raise ValueError(f"run {run.name!r}: two of its folders hold samples of {', '.join(sorted(twice))}")
+            raise ValueError(
+                f"run {run.name!r}: two of its folders hold samples of {', '.join(sorted(twice))}: leave one out"
+            )
         run.samples |= loaded
     if summary.exists():
-        content = json.loads(summary.read_text(encoding="utf-8"))
-        run.facts |= _facts(content)
-        if not samples.exists():
-            if "benchmarks" not in content:
-                raise ValueError(
-                    f"run {run.name!r}: {summary} has no results (`benchmarks`): the evaluation was killed before it "
-                    "had any; start it again with the same command"
-                )
-            loaded = {name: _estimates(values, f"{summary}, {name}") for name, values in content["benchmarks"].items()}
-            twice = loaded.keys() & run.summaries.keys()
-            if twice:
-                raise ValueError(f"run {run.name!r}: two of its folders hold a summary of {', '.join(sorted(twice))}")
-            run.summaries |= loaded
-        elif not content.get("complete", True):
-            run.missing.append(f"the evaluation in {folder.name} is unfinished: its numbers are preliminary")
+        _take(run, summary, _load_summary, samples.exists())
     if state:
-        if run.log_history:
-            raise ValueError(
-                f"run {run.name!r}: two of its folders hold a training log, {folder} the second: give every training "
-                "a name of its own"
-            )
-        run.log_history = read_log_history(state)
-        steps = max((entry["step"] for entry in run.log_history), default=0)
-        run.facts["training"] = f"{steps} steps"
+        _take(run, state, _load_log, samples.exists() or summary.exists())
 
 
-def _estimates(values: Mapping[str, Any], where: str) -> dict[str, Estimate]:
+def _take(run: Run, path: Path, load: Callable[[Run, Path, bool], None], beside: bool) -> None:
+    """Loads one file; one that is damaged is left out if there is something to show beside it."""
+    try:
+        load(run, path, beside)
+    except _Damaged as error:
+        if not beside:
+            raise
+        run.missing.append(f"left out: {error}")
+
+
+class _Damaged(ValueError):
+    """A file that says nothing."""
+
+
+def _read_object(path: Path, **fields: type) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise _Damaged(f"{path} is not JSON ({error}): delete it, or bring it back") from error
+    if not isinstance(content, dict):
+        raise _Damaged(f"{path} holds {type(content).__name__}, not an object: delete it, or bring it back")
+    for name, kind in fields.items():
+        if not isinstance(content.get(name, kind()), kind):
+            raise _Damaged(f"{path}: `{name}` must be {kind.__name__}, got {content[name]!r:.60}: mend or delete it")
+    return content
+
+
+def _load_summary(run: Run, path: Path, has_samples: bool) -> None:
+    content = _read_object(path, benchmarks=dict, settings=dict, versions=dict)
+    run.facts |= _facts(content)
+    if not content.get("complete", True):
+        run.unfinished.append(f"the evaluation in {path.parent} has not drawn all samples; its command resumes it")
+        run.missing.append(f"unfinished: {run.unfinished[-1]}")
+    if has_samples:
+        return
+    if "benchmarks" not in content:
+        raise ValueError(
+            f"run {run.name!r}: {path} has no results (`benchmarks`): the evaluation was killed before it had any; "
+            "start it again with the same command"
+        )
+    loaded = {name: _estimates(values, f"{path}, {name}") for name, values in content["benchmarks"].items()}
+    twice = loaded.keys() & run.summaries.keys()
+    if twice:
+        raise ValueError(
+            f"run {run.name!r}: two of its folders hold a summary of {', '.join(sorted(twice))}: leave one out"
+        )
+    run.summaries |= loaded
+
+
+def _load_log(run: Run, path: Path, _: bool) -> None:
+    if run.log_history:
+        raise ValueError(
+            f"run {run.name!r}: two of its folders hold a training log, {path.parent} the second: give every training "
+            "a name of its own"
+        )
+    history = _read_object(path, log_history=list).get("log_history", [])
+    if not all(isinstance(entry, dict) and isinstance(entry.get("step"), int) for entry in history):
+        raise _Damaged(f"{path}: every entry of `log_history` needs a `step`: mend or delete it")
+    run.log_history = history
+    run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
+
+
+def _estimates(values: Any, where: str) -> dict[str, Estimate]:
     estimates = {}
-    for name in ("accuracy", "tokens"):
-        if name not in values:
-            raise ValueError(f"{where}: `{name}` is missing")
+    for name, most in (("accuracy", 1), ("tokens", np.inf)):
+        if not isinstance(values, dict) or name not in values:
+            raise ValueError(f"{where}: `{name}` is missing; give it as a number or an object with `value`")
         found = values[name] if isinstance(values[name], dict) else {"value": values[name]}
-        value = np.nan if found["value"] is None else found["value"]  # without verdicts there is no accuracy
-        if name == "accuracy" and value > 1:
-            raise ValueError(f"{where}: `accuracy` is {value}, but must be a share, 0 to 1")
-        estimates[name] = Estimate(**found | {"value": value})
+        numbers = [found.get(end) for end in ("value", "low", "high")]
+        for number in numbers:
+            if number is not None and (not isinstance(number, int | float) or not 0 <= number < np.inf):
+                raise ValueError(f"{where}: `{name}` is {number!r}, but must be a number of at least 0")
+            if number is not None and number > most:
+                raise ValueError(f"{where}: `{name}` is {number}, but must be a share, 0 to 1: divide percent by 100")
+        value, low, high = numbers
+        estimates[name] = Estimate(np.nan if value is None else value, low, high)  # without verdicts: no accuracy
     return estimates
 
 
@@ -157,8 +208,9 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
         facts["sampling"] = ", ".join([f"{summary['n']} a problem", *texts])
     if "versions" in summary:
         facts["versions"] = ", ".join(f"{name} {number}" for name, number in summary["versions"].items())
-    if summary.get("tokens_per_second"):
-        facts["speed"] = f"{summary['wall_seconds']:,.0f} s, {summary['tokens_per_second']:,.0f} tokens/s"
+    if summary.get("tokens_per_second") and "wall_seconds" in summary:
+        seconds, speed = (format_number(summary[name], 0) for name in ("wall_seconds", "tokens_per_second"))
+        facts["speed"] = f"{seconds} s, {speed} tokens/s"
     return facts
 
 
@@ -223,7 +275,7 @@ def _count_restatements(sample: Mapping[str, Any]) -> float:
     """NaN where there is no prompt, or none that is plain text."""
     prompt = sample.get("prompt")
     if isinstance(prompt, list) and prompt:
-        prompt = prompt[-1]["content"]
+        prompt = prompt[-1].get("content") if isinstance(prompt[-1], dict) else None
     return _restatements(prompt)(sample["completion"]) if isinstance(prompt, str) else np.nan
 
 

@@ -1,10 +1,13 @@
 """How plots look: one colour, marker and line style for each run, told apart without colour too."""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black is the reference's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
@@ -73,13 +76,60 @@ def panels(rows: int, columns: int, width: float = 11.0, height: float = 2.9) ->
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend above all panels."""
+def number_axes(figure: Figure) -> None:
+    """Gives every axis numbers to read: plain ones on logarithmic axes, however narrow, and commas in thousands."""
+    for panel in figure.axes:
+        for axis, (low, high) in ((panel.xaxis, panel.get_xlim()), (panel.yaxis, panel.get_ylim())):
+            if axis.get_scale() == "log":
+                _number_log_axis(axis, high / low)
+            elif axis.get_scale() == "linear" and max(abs(low), abs(high)) >= 1000:
+                axis.set_major_formatter(FuncFormatter(_show_tick))
+
+
+def _number_log_axis(axis: Axis, factor: float) -> None:
+    if factor < 8:  # between two powers of ten there may be none of 1, 2 and 5
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    else:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if factor < 150 else (1, 3) if factor < 2000 else (1,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(_show_tick))
+
+
+def _show_tick(value: float, _: int) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
+
+
+def stack(figure: Figure, titles: Sequence[str], width: float = 4.1, height: float = 2.4) -> None:
+    """
+    Puts the panels of a figure one below the other, for a narrow screen.
+
+    Args:
+        figure (`Figure`):
+            Figure of [`panels`].
+        titles (`Sequence[str]`):
+            What each of the panels that are not hidden shows.
+        width (`float`, *optional*, defaults to `4.1`), height (`float`, *optional*, defaults to `2.4`):
+            Width of the whole and height of one panel, in inches.
+    """
+    shown = [panel for panel in figure.axes if panel.get_visible()]
+    figure.set_size_inches(width, height * len(shown) + 0.3)
+    grid = figure.add_gridspec(len(shown), 1)
+    for row, (panel, title) in enumerate(zip(shown, titles, strict=True)):
+        panel.set_subplotspec(grid[row, 0])
+        panel.set_title(fill(title, 44))
+        panel.set_ylabel("")
+    legend(figure, shown, columns=2)
+    figure.set_layout_engine("constrained")
+
+
+def legend(figure: Figure, axes: Sequence[Axes], columns: int = 6) -> None:
+    """One legend above all panels, in place of an earlier one."""
+    for earlier in figure.legends:
+        earlier.remove()
     entries = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        figure.legend(
-            entries.values(), entries.keys(), loc="outside upper center", ncols=min(len(entries), 6), frameon=False
-        )
+        columns = min(len(entries), columns)
+        figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns, frameon=False)
