@@ -2,13 +2,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 VLLM_VENV := .venv-vllm
+# `make test-trl` takes the lowest versions that pyproject.toml allows, `make test-trl TRL=1.15.0` another release of TRL.
+TRL ?= oldest
+TRL_VENV := .venv-trl-$(TRL)
+LOWEST := $(shell sed -nE 's/^    "(trl|transformers|accelerate)>=([0-9.]+).*/\1==\2/p' pyproject.toml)
+TRL_PINS := $(if $(filter oldest,$(TRL)),$(LOWEST),trl==$(TRL))
+# TRL 1.15 computes log-probabilities with Triton only, which a CPU can interpret.
+TRITON := $(if $(filter 1.15%,$(TRL)),1)
+TRL_TESTS := tests/test_trainer.py tests/test_drop_in.py tests/test_microbatch.py tests/test_compatibility.py tests/test_correctness.py
 export TOKENIZERS_PARALLELISM := false
 # Keep freed memory in the process: with tensors this small, getting it back from the system takes most of the time.
 export MALLOC_MMAP_MAX_ := 0
 export MALLOC_TRIM_THRESHOLD_ := 8589934592
 export MALLOC_TOP_PAD_ := 67108864
 
-.PHONY: install quickstart test test-vllm lint format docs notebooks reproduce reproduction-tables checkpoint clean
+.PHONY: install quickstart test test-vllm test-trl lint format docs notebooks reproduce reproduction-tables checkpoint clean
 
 install: $(VENV)/.installed ## Make .venv with the pinned versions
 
@@ -38,6 +46,18 @@ $(VLLM_VENV)/.installed: tests/with_vllm/requirements.txt
 	$(VLLM_VENV)/bin/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
+test-trl: $(TRL_VENV)/.installed ## Run the trainer's tests on another release of TRL, in an environment of its own
+	$(if $(TRITON),TRITON_INTERPRET=1 )$(TRL_VENV)/bin/python -m pytest $(TRL_TESTS)
+
+$(TRL_VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(TRL_VENV)
+	$(TRL_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(TRL_VENV)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	# What the pinned versions pull along with them is free, so that the older ones can be had.
+	grep -vE '^(trl|transformers|accelerate|huggingface_hub|tokenizers|fsspec)==' constraints.txt > $(TRL_VENV)/constraints.txt
+	$(TRL_VENV)/bin/python -m pip install --quiet --constraint $(TRL_VENV)/constraints.txt $(TRL_PINS) $(if $(TRITON),triton) --editable ".[test]"
+	touch $@
+
 lint: install ## Check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,4 +84,4 @@ checkpoint: install ## Make the ladder's checkpoint anew (a GPU: minutes; a CPU 
 	$(BIN)/python -m coda_trl.ladder.pretrain --out coda_trl/ladder/checkpoint
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) runs build *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) .venv-trl-* runs build *.egg-info

@@ -1,6 +1,7 @@
 """Options of the trainer: those of TRL's GRPO, how rewards are shaped by length, and how micro-batches are cut."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,9 +77,10 @@ class CodaGRPOConfig(GRPOConfig):
             Strength of the rescaling of `"gr3"`, at least 0: a correct rollout of the group's mean length earns
             `1 / (1 + gr3_alpha)`.
         correctness_reward (`str`, *optional*):
-            Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the first one. Rows
-            for which it returns `None` are not shaped, whatever other functions return: where each kind of task has a
-            function of its own, wrap them in one.
+            Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the only one that is
+            known to do so (such as `accuracy_reward`), else to the first one. Rows for which it returns `None` are not
+            shaped, whatever other functions return: where each kind of task has a function of its own, wrap them in
+            one.
         length_grouping (`bool`, *optional*, defaults to `True`):
             Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
             a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes
@@ -166,7 +168,10 @@ class CodaGRPOConfig(GRPOConfig):
     )
     correctness_reward: str | None = field(
         default=None,
-        metadata={"help": "Name of the reward function (0, 1 or None) that is shaped. Defaults to the first one."},
+        metadata={
+            "help": "Name of the reward function (0, 1 or None) that is shaped. Defaults to the only one that is "
+            "known to be so (such as accuracy_reward), else to the first one."
+        },
     )
     length_grouping: bool = field(
         default=True,
@@ -213,3 +218,39 @@ class CodaGRPOConfig(GRPOConfig):
     def shaping_parameters(self) -> dict[str, Any]:
         """Keyword arguments for [`shaping.shape_rewards`]."""
         return {parameter: self.__dict__[name] for parameter, name in _PARAMETER_FIELDS.items()}
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Settings that work against the method: the name of each, what is wrong with it, and what to change."""
+        if self.length_shaping != "none" and self.scale_rewards != "none":
+            yield (
+                "scale_rewards",
+                f"{self.scale_rewards!r} divides by the deviation of the rewards. In a group of correct answers that "
+                "deviation is the shaping term's alone, so the term is blown up to full size. Set it to 'none'.",
+            )
+        if self.length_shaping == "coda" and self.coda_beta and self.num_generations * self.coda_tau_hard <= 1:
+            yield (
+                "num_generations",
+                f"With {self.num_generations}, one right answer is a success rate of {1 / self.num_generations:.2g}. "
+                f"That is not below `coda_tau_hard` ({self.coda_tau_hard:g}), so the bonus on hard prompts never "
+                "acts. Set it to 8 or more (the paper uses 16), or raise `coda_tau_hard`.",
+            )
+        if self.loss_type != "dapo":
+            yield (
+                "loss_type",
+                f"{self.loss_type!r} does not weigh every token of the batch alike, as the paper does. Set it to "
+                "'dapo'.",
+            )
+        mode = self.vllm_importance_sampling_mode
+        if self.use_vllm and self.vllm_importance_sampling_correction and mode.startswith("sequence"):
+            yield (
+                "vllm_importance_sampling_correction",
+                f"Mode {mode!r} weighs a rollout by a product over its tokens, which falls with length: long rollouts "
+                "count less, in a study of length. Set it to false (as the authors), or set "
+                "`vllm_importance_sampling_mode` to 'token_truncate'.",
+            )
+        if self.mask_truncated_completions:
+            yield (
+                "mask_truncated_completions",
+                "Takes truncated rollouts out of the loss, though they count as wrong in a success rate. Set it to "
+                "false.",
+            )

@@ -9,7 +9,9 @@ from transformers import PreTrainedConfig
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
+from typing_extensions import override
 
+from .compatibility import check_overrides, scores_by_calling
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
@@ -105,6 +107,11 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
     """
 
+    def __init__(self, *args, **kwargs):
+        check_overrides(LengthGroupedGRPOTrainer)
+        super().__init__(*args, **kwargs)
+
+    @override
     def create_accelerator_and_postprocess(self):
         super().create_accelerator_and_postprocess()
         backward = self.accelerator.backward
@@ -118,6 +125,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         self._micro_batch_is_empty = False
         self.accelerator.backward = backward_unless_empty
 
+    @override
     def _prepare_inputs(self, generation_batch):
         buffered = self._buffered_inputs
         self._old_logps_are_due = False
@@ -155,7 +163,12 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     @property
     def _moves_padding(self) -> bool:
         # The same on all processes, as they gather: one may have images in a batch where another has none.
-        return self.args.length_grouping and self._model_ignores_padding and not self._is_vlm
+        return (
+            self.args.length_grouping
+            and self._model_ignores_padding
+            and not self._is_vlm
+            and scores_by_calling(self.args)
+        )
 
     @property
     def _regroups(self) -> bool:
@@ -215,6 +228,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     def _width_multiple(self) -> int:
         return math.lcm(width_multiple(self.args.max_completion_length), self.pad_to_multiple_of or 1)
 
+    @override
     def _get_per_token_logps_and_entropies(
         self,
         model,
@@ -229,7 +243,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         options = {"compute_entropy": compute_entropy, "compute_aux_loss": compute_aux_loss}
         if not self._moves_padding:
             return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, **options, **images
+                model, input_ids, attention_mask, logits_to_keep, batch_size=batch_size, **options, **images
             )
         if batch_size is None:
             return self._score(model, input_ids, attention_mask, logits_to_keep, **options)
@@ -271,6 +285,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         )
         return rows.restore(logps), rows.restore(entropies) if compute_entropy else None, aux_loss
 
+    @override
     def _compute_loss(self, model, inputs):
         self._micro_batch_is_empty = not inputs
         if not inputs:

@@ -8,14 +8,16 @@ import warnings
 import torch
 from accelerate.utils import gather
 from datasets import Dataset
-from trl.trainer.utils import get_config_model_id
+from trl import GRPOConfig
+from trl.trainer.utils import get_config_model_id, is_async_callable
+from typing_extensions import override
 
+from .compatibility import check_overrides
 from .config import CodaGRPOConfig
+from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, probe, says_right_or_wrong
 from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
 from .shaping import NEED_BUDGET, shape_rewards
-
-_BATCHES_TO_WARN = 3
 
 
 def length_shaping(completions, **kwargs):
@@ -44,6 +46,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
 
     Raises:
+        RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
         TypeError: If `args` is not a [`CodaGRPOConfig`].
         ValueError: If `args.correctness_reward` is none of the reward functions or several, if one of them is called
             `length_shaping`, if the dataset lacks the column `n_gold` that L1 needs or holds anything but positive
@@ -80,42 +83,78 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             }"""),
     }
 
-    def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, *others, **kwargs):
+    def __init__(
+        self,
+        model,
+        reward_funcs=None,
+        args=None,
+        train_dataset=None,
+        eval_dataset=None,
+        processing_class=None,
+        reward_processing_classes=None,
+        callbacks=None,
+        optimizers=(None, None),
+        quantization_config=None,
+        peft_config=None,
+        **kwargs,
+    ):
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-CODA")
-        if not isinstance(args, CodaGRPOConfig):
-            raise TypeError(
-                f"`args` is a {type(args).__name__}, but CodaGRPOTrainer takes a CodaGRPOConfig. It has every field "
-                "of GRPOConfig: put it in its place."
-            )
-
-        if args.length_shaping != "none" and args.scale_rewards != "none" and args.process_index == 0:
-            warnings.warn(
-                f"`scale_rewards` is {args.scale_rewards!r}, which divides by the deviation of the rewards. In a "
-                "group of correct answers that deviation is the shaping term's alone, so the term is blown up to full "
-                "size. Set it to 'none'.",
-                stacklevel=2,
-            )
+        self._check_settings(args)
         if isinstance(train_dataset, Dataset) and args.length_shaping in NEED_BUDGET:  # before any weights
             self._check_budgets(args, train_dataset.column_names)
             self._budgets(train_dataset["n_gold"])
 
-        super().__init__(model, reward_funcs, args, train_dataset, *others, **kwargs)
+        check_overrides(CodaGRPOTrainer)
+        super().__init__(
+            model,
+            reward_funcs,
+            args,
+            train_dataset,
+            eval_dataset,
+            processing_class=processing_class,
+            reward_processing_classes=reward_processing_classes,
+            callbacks=callbacks,
+            optimizers=optimizers,
+            quantization_config=quantization_config,
+            peft_config=peft_config,
+            **kwargs,
+        )
 
-        name = self.reward_func_names[0] if args.correctness_reward is None else args.correctness_reward
-        names = ", ".join(self.reward_func_names)
-        if name not in self.reward_func_names:
-            raise ValueError(f"`correctness_reward` is {name!r}, but the reward functions are {names}.")
-        if args.correctness_reward is not None and self.reward_func_names.count(name) > 1:
-            raise ValueError(
-                f"`correctness_reward` is {name!r}, but several of the reward functions ({names}) are called so. Give "
-                "each a name of its own (`def`, or `__name__`)."
-            )
-        self._base_column = self.reward_func_names.index(name)
-        self._batches_without_right = 0
-        if args.length_shaping == "none":
+        self._base_column, guess = find_correctness_reward(self.reward_func_names, args.correctness_reward)
+        self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
+        if args.length_shaping != "none":
+            if guess is not None and self.accelerator.is_main_process:
+                warnings.warn(guess, stacklevel=2)
+            self._probe_correctness()
+            self._add_column_of_the_term()
+
+    @staticmethod
+    def _check_settings(args):
+        if not isinstance(args, CodaGRPOConfig):
+            remedy = "It has every field of GRPOConfig: put it in its place."
+            if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
+                remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
+            raise TypeError(f"`args` is a {type(args).__name__}, but CodaGRPOTrainer takes a CodaGRPOConfig. {remedy}")
+        if args.length_shaping != "none" and args.process_index == 0:
+            for setting, message in args.contradictions():
+                warnings.warn(f"`{setting}`: {message}", stacklevel=3)
+
+    def _probe_correctness(self):
+        """Raises before the training what `_calculate_rewards` would raise in its first batch."""
+        reward = self.reward_funcs[self._base_column]
+        ours = str(reward.__module__).startswith("coda_trl.")
+        if ours or isinstance(reward, torch.nn.Module) or is_async_callable(reward):
             return
+        if isinstance(self.train_dataset, Dataset):  # a stream may be slow to start
+            self._check_correctness(probe(reward, self.train_dataset[0], self._tokenizer.encode))
+
+    def _check_correctness(self, base):
+        names = [name for name in self.reward_func_names if name != "length_shaping"]
+        check_correctness(base, names, self._base_column, self.reward_weights.tolist()[: len(names)])
+
+    def _add_column_of_the_term(self):
         if "length_shaping" in self.reward_func_names:
             raise ValueError(
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
@@ -140,22 +179,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 raise ValueError(f"`n_gold` is {value!r} in row {row}, but must be a positive number of tokens.")
         return torch.tensor(values, dtype=torch.float32)
 
-    def _warn_if_nothing_is_right(self, base):
-        if self._batches_without_right is None:  # there has been a right one
-            return
-        if (base == 1).any():
-            self._batches_without_right = None
-            return
-        self._batches_without_right += 1
-        if self._batches_without_right == _BATCHES_TO_WARN and self.accelerator.is_main_process:
-            name = self.reward_func_names[self._base_column]
-            warnings.warn(
-                f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "
-                f"learn. Does the reward function {name!r} read what the model writes (`accuracy_reward` wants a "
-                "`\\boxed{}`)? `log_completions=True` shows both.",
-                stacklevel=2,
-            )
-
+    @override
     def _generate(self, prompts):
         output = super()._generate(prompts)
         _, completion_ids, tool_mask, *_ = output
@@ -165,69 +189,88 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             self._completion_lengths = [sum(mask) for mask in tool_mask]
         return output
 
+    @override
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        mode = "train" if self.model.training else "eval"
-        num_generations = self.num_generations if mode == "train" else self.num_generations_eval
-        device = self.accelerator.device
+        rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
+        base = rewards[:, self._base_column]
+        self._log_completion_extra("coda/length", self._completion_lengths)
+        if not says_right_or_wrong(
+            base
+        ):  # plain GRPO takes any reward, but then no group has a success rate to report
+            for column in ("success_rate", "w_easy", "w_hard"):
+                self._log_completion_extra(f"coda/{column}", [None] * len(prompts))
+            return rewards
 
+        self._warn_if_nothing_is_right(base, inputs)
+        lengths = self._gather(self._completion_lengths)
+        shaped = self._shape(base, lengths, inputs)
+        if self.args.length_shaping != "none":
+            rewards[:, -1] = shaped.delta
+        self._log_metrics(base, lengths, shaped, completion_ids_list)
+        self._log_gates(shaped, len(prompts))
+        return rewards
+
+    def _base_rewards(self, *batch):
+        """TRL's rewards of all processes, one column a function."""
         start = time.perf_counter()
-        rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        self._metrics[mode]["coda/reward_seconds"].append(time.perf_counter() - start)
-        for name, infinite in zip(self.reward_func_names, rewards_per_func.isinf().any(dim=0), strict=True):
+        rewards = super()._calculate_rewards(*batch)
+        self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)
+        for name, infinite in zip(self.reward_func_names, rewards.isinf().any(dim=0), strict=True):
             if infinite:  # one is enough to make advantages, and then every parameter, infinite or NaN
                 raise ValueError(
                     f"The reward function {name!r} returned an infinite reward. Return a finite one, or None for a "
                     "completion that cannot be judged."
                 )
+        if self.args.length_shaping != "none":
+            self._check_correctness(rewards[:, self._base_column])
+        return rewards
 
-        base = rewards_per_func[:, self._base_column]
-        graded = base[~((base == 0) | (base == 1) | base.isnan())]
-        if graded.numel() and self.args.length_shaping != "none":
-            raise ValueError(
-                f"The reward function {self.reward_func_names[self._base_column]!r} returned {graded[0].item()!r}, "
-                "but length shaping needs a correctness reward: 0, 1, or None for a completion that cannot be judged. "
-                f"Name another one in `correctness_reward` (there are {', '.join(self.reward_func_names[:-1])}), or "
-                "set `length_shaping` to 'none'."
-            )
+    def _warn_if_nothing_is_right(self, base, inputs):
+        if self._mode == "train":
+            message = self._first_verdicts.look(base, inputs[0])
+            if message is not None and self.accelerator.is_main_process:
+                warnings.warn(message, stacklevel=2)
 
-        self._log_completion_extra("coda/length", self._completion_lengths)
-        if graded.numel():  # plain GRPO takes any reward, but then no group has a success rate to report
-            for column in ("success_rate", "w_easy", "w_hard"):
-                self._log_completion_extra(f"coda/{column}", [None] * len(prompts))
-            return rewards_per_func
-
-        if mode == "train":
-            self._warn_if_nothing_is_right(base)
+    def _shape(self, base, lengths, inputs):
         parameters = self.args.shaping_parameters()
-        if mode == "eval":
+        if self._mode == "eval":
             parameters["method"] = "none"
         elif parameters["method"] in NEED_BUDGET:
             self._check_budgets(self.args, inputs[0])  # a stream shows its columns with its first batch
-            parameters["n_gold"] = gather(self._budgets([example["n_gold"] for example in inputs]).to(device))
-        lengths = gather(torch.tensor(self._completion_lengths, device=device))
-        shaped = shape_rewards(base, lengths, num_generations, **parameters)
-        if self.args.length_shaping != "none":
-            rewards_per_func[:, -1] = shaped.delta
+            parameters["n_gold"] = self._gather(self._budgets([example["n_gold"] for example in inputs]))
+        return shape_rewards(base, lengths, self._group_size, **parameters)
 
+    def _log_metrics(self, base, lengths, shaped, completion_ids_list):
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        ended = [not eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list]  # some may be empty
-        truncated = gather(~torch.tensor(ended, device=device))
+        # Of an empty completion there is no last token.
+        truncated = self._gather([eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list])
         thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}
         metrics = published_metrics(base, lengths, shaped, **thresholds)
         metrics |= regime_metrics(base, lengths, truncated, shaped, **thresholds)
         for key, value in metrics.items():
-            self._metrics[mode][key].append(value)
+            self._metrics[self._mode][key].append(value)
 
-        start = self.accelerator.process_index * len(prompts)  # the completions table gathers local columns itself
+    def _log_gates(self, shaped, num_rows):
+        start = self.accelerator.process_index * num_rows  # the completions table gathers local columns itself
         columns = {"success_rate": shaped.success_rate, "w_easy": shaped.w_easy, "w_hard": shaped.w_hard}
         for column, values in columns.items():
-            values = values.repeat_interleave(num_generations)[start : start + len(prompts)]
+            values = values.repeat_interleave(self._group_size)[start : start + num_rows]
             self._log_completion_extra(f"coda/{column}", values.tolist())
-        return rewards_per_func
 
+    def _gather(self, values):
+        return gather(torch.as_tensor(values, device=self.accelerator.device))
+
+    @property
+    def _mode(self):
+        return "train" if self.model.training else "eval"
+
+    @property
+    def _group_size(self):
+        return self.num_generations if self._mode == "train" else self.num_generations_eval
+
+    @override
     def log(self, logs, start_time=None):
-        mode = "train" if self.model.training else "eval"
-        for key, values in self._metrics[mode].items():  # one value a batch; TRL averages those that are not NaN
+        for key, values in self._metrics[self._mode].items():  # one value a batch; TRL averages those that are not NaN
             if key.startswith("coda/") and all(map(math.isnan, values)):
                 values[:] = [0.0]
         super().log(logs, start_time)

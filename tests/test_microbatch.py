@@ -10,28 +10,28 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
+import trl
 from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, RARE, TWO_PROCESSES, train
+from packaging.version import Version
 from small_training import launch, logs
 from small_training import train as small_train
 from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
-    BltConfig,
-    DeepseekV4Config,
     FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
-    Llama4Config,
-    MiniMaxM3VLConfig,
     Ministral3Config,
     MistralConfig,
     OPTConfig,
     Phi3Config,
-    RecurrentGemmaConfig,
 )
 from trl import GRPOTrainer
 
@@ -242,11 +242,11 @@ def test_gradients_are_trl_s_with_other_models(tiny_model, tmp_path, kind):
     assert (runs[0].shapes != runs[1].shapes) == moves
 
 
-@pytest.mark.parametrize(
-    "config", [RecurrentGemmaConfig, DeepseekV4Config, BltConfig, Llama4Config, MiniMaxM3VLConfig]
-)
-def test_layers_that_mind_padding_keep_it(config):
-    assert not values_ignore_padding(config())
+@pytest.mark.parametrize("model_type", ["recurrent_gemma", "deepseek_v4", "blt", "llama4", "minimax_m3_vl"])
+def test_layers_that_mind_padding_keep_it(model_type):
+    if model_type not in CONFIG_MAPPING:
+        pytest.skip(f"transformers {transformers.__version__} does not have {model_type} yet")
+    assert not values_ignore_padding(AutoConfig.for_model(model_type))
 
 
 def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path):
@@ -332,7 +332,7 @@ def test_vision_language_models_stay_as_they_are_with_and_without_images(tiny_mo
 
     def model(**inputs):
         seen.update(inputs)
-        return SimpleNamespace(log_probs=torch.zeros(2, 9))
+        return SimpleNamespace(log_probs=torch.zeros(2, 9), logits=torch.zeros(2, 7, 3))  # the latter for TRL 1.14
 
     input_ids = torch.ones(2, 10, dtype=torch.long)
     mask = torch.tensor([[0] * 3 + [1] * 7, [1] * 5 + [0] * 5])
@@ -353,17 +353,20 @@ def test_a_metric_of_a_reward_function_is_not_taken_for_trl_s(tiny_model, tmp_pa
 
 def test_trl_still_has_what_the_hooks_build_on():
     """
-    `length_grouping.py` builds on private parts of TRL. If this fails, read them anew, mend it, and only then widen
-    the range of `trl` in `pyproject.toml`.
+    `length_grouping.py` builds on private parts of TRL. If this fails, read them anew, mend it, and only then add the
+    release to `TESTED_TRL`.
     """
     buffering = inspect.getsource(GRPOTrainer._prepare_inputs)
     assert "self._buffered_inputs = [" in buffering
     assert "self._buffered_inputs[self._step % self.args.steps_per_generation]" in buffering
+    if Version(trl.__version__) < Version("1.15"):
+        scoring = inspect.getsource(GRPOTrainer._full_logits_logps)
+        assert "completion_mask = attention_mask_batch[:, -logits_to_keep:]" in scoring
+        assert "model(**model_inputs)" in scoring
+        return
     scoring = inspect.getsource(GRPOTrainer._get_per_token_logps_and_entropies)
     assert "labels = input_ids_batch.masked_fill(attention_mask_batch == 0, -100)" in scoring
     assert "model(**model_inputs, labels=labels, fused_lm_head=True)" in scoring
-    first = ["self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"]
-    assert list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)[:7] == first
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,8 @@ from .memory import GIB, MemoryEstimate, ModelSize
 def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Finding]:
     """Settings that contradict the method or the paper, with what to change."""
     method = args.length_shaping
-    if method != "none" and args.scale_rewards != "none":
-        yield error(
-            "scale_rewards",
-            f"{args.scale_rewards!r} divides by the deviation of the rewards. In a group of correct answers that "
-            "deviation is the shaping term's alone, so the term is blown up to full size. Set it to 'none'.",
-        )
+    for setting, message in args.contradictions():
+        yield (error if setting == "scale_rewards" else warning)(setting, message)
     needs_budget = method in NEED_BUDGET
     if needs_budget and data_args.length_budget is None:
         yield error(
@@ -32,14 +28,6 @@ def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Fin
             "length_budget",
             f"Prompts ask for a number of tokens, but `length_shaping` {method!r} does not reward it. Remove it.",
         )
-    mode = args.vllm_importance_sampling_mode
-    if args.use_vllm and args.vllm_importance_sampling_correction and mode.startswith("sequence"):
-        yield warning(
-            "vllm_importance_sampling_correction",
-            f"Mode {mode!r} weighs a rollout by a product over its tokens, which falls with length: long rollouts "
-            "count less, in a study of length. Set it to false (as the authors), or set "
-            "`vllm_importance_sampling_mode` to 'token_truncate'.",
-        )
     if args.beta and args.use_bias_correction_kl:
         yield warning(
             "use_bias_correction_kl",
@@ -51,16 +39,6 @@ def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Fin
             "lr_scheduler_type",
             "'linear' is the default, and lowers the learning rate to 0. The authors keep it constant. Set it to "
             "'constant', or to 'cosine' if it is meant to fall.",
-        )
-    if args.loss_type != "dapo":
-        yield warning(
-            "loss_type",
-            f"{args.loss_type!r} does not weigh every token of the batch alike, as the paper does. Set it to 'dapo'.",
-        )
-    if args.mask_truncated_completions:
-        yield warning(
-            "mask_truncated_completions",
-            "Takes truncated rollouts out of the loss, though they count as wrong in a success rate. Set it to false.",
         )
 
 

@@ -1,0 +1,180 @@
+"""The reward that is shaped: which one it is, whether it says right or wrong, and whether anything is right."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+# Rewards of TRL and of this package that say right or wrong.
+_KNOWN = (
+    "accuracy_reward",
+    "choice_reward",
+    "ladder_reward",
+    "reasoning_accuracy_reward",
+    "trl_accuracy_reward",
+)
+# Columns in which data sets keep the right answer, and what answers look like.
+_GOLD_COLUMNS = ("solution", "answer", "ground_truth")
+_ANSWERS = ("", "{gold}", r"\boxed{{{gold}}}", "<answer>{gold}</answer>", "#### {gold}")
+_BATCHES_TO_WARN = 3
+
+
+def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> tuple[int, str | None]:
+    """
+    Finds the reward that is shaped: the chosen one, else the only one known to say right or wrong, else the first.
+
+    Args:
+        names (`Sequence[str]`):
+            Names of the reward functions.
+        chosen (`str`, *optional*):
+            The configuration's `correctness_reward`.
+
+    Returns:
+        `tuple[int, str | None]`: Its place, and what to warn of if that is a guess.
+
+    Raises:
+        ValueError: If the chosen one is none of them or several.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.correctness import find_correctness_reward
+
+    >>> find_correctness_reward(["think_format_reward", "accuracy_reward"])
+    (1, None)
+
+    ```
+    """
+    listed = ", ".join(names)
+    if chosen is not None:
+        if chosen not in names:
+            raise ValueError(f"`correctness_reward` is {chosen!r}, but the reward functions are {listed}.")
+        if names.count(chosen) > 1:
+            raise ValueError(
+                f"`correctness_reward` is {chosen!r}, but several of the reward functions ({listed}) are called so. "
+                "Give each a name of its own (`def`, or `__name__`)."
+            )
+        return names.index(chosen), None
+    known = [index for index, name in enumerate(names) if name in _KNOWN]
+    if len(known) == 1:
+        return known[0], None
+    if len(names) == 1:
+        return 0, None
+    return 0, (
+        f"Of the reward functions ({listed}) the first, {names[0]!r}, is shaped by length. If another one says right "
+        "or wrong, wrong answers are pushed to be short. Set `correctness_reward` to the name of that one."
+    )
+
+
+def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int, weights: Sequence[float]) -> None:
+    """
+    Raises a `ValueError` that says what to do, if rewards are not 0, 1 or NaN.
+
+    Args:
+        rewards (`torch.Tensor` of shape `(N,)`):
+            What the function at `index` returned.
+        names (`Sequence[str]`), index (`int`), weights (`Sequence[float]`):
+            All reward functions, which of them is shaped, and their weights.
+    """
+    if says_right_or_wrong(rewards):
+        return
+    name = names[index]
+    values = sorted(set(rewards[~rewards.isnan()].tolist()))
+    value = next(value for value in values if value not in (0, 1))
+    message = (
+        f"The reward function {name!r} returned {value:g}, but length shaping needs one that says right or wrong: 1, "
+        "0, or None for a completion that cannot be judged."
+    )
+    others = ", ".join(other for other in names if other != name)
+    name_another = (
+        f" set `correctness_reward` to the name of the one that does ({others})."
+        if others
+        else (" add one that does, and set `correctness_reward` to its name.")
+    )
+    if len({abs(value) for value in values if value}) > 1:
+        raise ValueError(f"{message} This one has degrees:{name_another} Or set `length_shaping` to 'none'.")
+    size = max(*values, 0) - min(*values, 0)
+    function = name if name.isidentifier() else "reward_function"
+    listed = ", ".join("correctness" if other == name else other for other in names)
+    scales = [size if other == name else 1 for other in names]
+    sizes = ", ".join(f"{scale * weight:g}" for scale, weight in zip(scales, weights, strict=True))
+    raise ValueError(
+        f"{message} If it says so by other numbers, wrap it, and give it its size by its weight:\n\n"
+        "def correctness(*args, **kwargs):\n"
+        f"    rewards = {function}(*args, **kwargs)\n"
+        "    return [None if reward is None else float(reward > 0) for reward in rewards]\n\n"
+        f'with `reward_funcs=[{listed}]`, `reward_weights=[{sizes}]` and `correctness_reward="correctness"`. If '
+        f"not,{name_another}"
+    )
+
+
+def says_right_or_wrong(rewards: torch.Tensor) -> bool:
+    """Whether all rewards are 0, 1 or NaN."""
+    return bool(((rewards == 0) | (rewards == 1) | rewards.isnan()).all())
+
+
+def probe(reward: Callable, example: dict[str, Any], tokenize: Callable[[str], list[int]]) -> torch.Tensor:
+    """
+    What a reward function returns for an empty answer and for the right one, in the forms that are common.
+
+    Args:
+        reward (`Callable`):
+            The function, which is not asynchronous.
+        example (`dict`):
+            Row of the data set.
+        tokenize (`Callable`):
+            Makes token ids of a text.
+
+    Returns:
+        `torch.Tensor`: One reward a form. Empty where the row has no right answer, or the function wants more than
+        there is before a training.
+    """
+    gold = next((example[column] for column in _GOLD_COLUMNS if example.get(column) is not None), None)
+    if gold is None:
+        return torch.empty(0)
+    texts = [answer.format(gold=gold) for answer in _ANSWERS]
+    chat = isinstance(example["prompt"], list)
+    columns = {name: [value] * len(texts) for name, value in example.items() if name != "prompt"}
+    try:
+        rewards = reward(
+            prompts=[example["prompt"]] * len(texts),
+            completions=[[{"role": "assistant", "content": text}] for text in texts] if chat else texts,
+            completion_ids=[tokenize(text) for text in texts],
+            **columns,
+        )
+        return torch.tensor([torch.nan if value is None else value for value in rewards], dtype=torch.float32)
+    except Exception:  # whatever it is: whether the function works is for the training to find out
+        return torch.empty(0)
+
+
+class FirstVerdicts:
+    """
+    Says once, after some batches, if none of them had a right completion.
+
+    Args:
+        name (`str`):
+            Name of the reward function.
+    """
+
+    def __init__(self, name: str):
+        self._name, self._batches, self._found_right, self._scored = name, 0, False, False
+
+    def look(self, rewards: torch.Tensor, example: dict[str, Any]) -> str | None:
+        """What to warn of after the rewards, shape `(N,)`, of this batch, to which the data set's row belongs."""
+        self._found_right |= bool((rewards == 1).any())
+        self._scored |= not rewards.isnan().all()
+        self._batches += 1
+        if self._batches != _BATCHES_TO_WARN or self._found_right:
+            return None
+        if self._scored:
+            return (
+                f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "
+                f"learn. Does the reward function {self._name!r} read what the model writes (`accuracy_reward` wants "
+                "a `\\boxed{}`)? `log_completions=True` shows both."
+            )
+        gold = f", not {str(example['solution'])[:60]!r}" if "solution" in example else ""
+        return (
+            f"The reward function {self._name!r} returned None for every completion of the first {_BATCHES_TO_WARN} "
+            "batches, so it had nothing to say. `accuracy_reward` does so if it cannot read the right answer: the "
+            f"column `solution` has to hold the answer alone, such as '72'{gold}."
+        )

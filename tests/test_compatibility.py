@@ -1,0 +1,79 @@
+"""The trainers refuse a TRL whose methods are not those that they override, and say what differs."""
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import trl
+from packaging.requirements import Requirement
+from small_training import make, right
+from trl import GRPOTrainer
+
+from coda_trl import CodaGRPOTrainer
+from coda_trl.compatibility import TESTED_TRL, check_overrides
+from coda_trl.length_grouping import LengthGroupedGRPOTrainer
+
+ROOT = Path(__file__).parent.parent
+TRAINERS = (LengthGroupedGRPOTrainer, CodaGRPOTrainer)
+
+
+def with_one_more(self, inputs, prompts, completions, completion_ids_list, environments):
+    """`_calculate_rewards` as a later TRL might have it."""
+
+
+def in_another_order(self, inputs, prompts, completion_ids_list, completions):
+    """`_calculate_rewards` as a later TRL might have it."""
+
+
+@pytest.mark.parametrize("method", [with_one_more, in_another_order])
+def test_another_signature_is_refused_before_any_weights(tmp_path, monkeypatch, method):
+    monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", method)
+    monkeypatch.setattr(trl, "__version__", "1.99.0")
+    found = re.escape(f"in TRL 1.99.0 it is _calculate_rewards{inspect.signature(method)}")
+    with pytest.raises(RuntimeError, match=rf"{found}\. Tested releases of TRL: 1\.14\.2, .*`pip install trl=="):
+        make("no-such-model", tmp_path, right)
+
+
+def test_a_method_that_is_gone_is_refused(monkeypatch):
+    monkeypatch.delattr(GRPOTrainer, "_prepare_inputs")
+    monkeypatch.delattr("transformers.Trainer._prepare_inputs")
+    with pytest.raises(RuntimeError, match=r"\._prepare_inputs\(self, generation_batch\), .* there is none"):
+        check_overrides(LengthGroupedGRPOTrainer)
+
+
+def test_further_inputs_of_the_model_are_no_difference(monkeypatch):
+    def with_sound(
+        self,
+        model,
+        input_ids,
+        attention_mask,
+        logits_to_keep,
+        batch_size=None,
+        compute_entropy=False,
+        compute_aux_loss=False,
+        sound=None,
+    ):
+        """TRL adds such inputs from release to release: images, tiles, token types. Ours hands them on."""
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", with_sound)
+    check_overrides(LengthGroupedGRPOTrainer)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_every_method_of_trl_that_is_overridden_is_marked(trainer):
+    overridden = {
+        name
+        for name, value in vars(trainer).items()
+        if inspect.isfunction(value) and hasattr(GRPOTrainer, name) and name != "__init__"
+    }
+    assert overridden == {name for name, value in vars(trainer).items() if hasattr(value, "__override__")}
+
+
+def test_the_oldest_tested_release_is_the_lowest_that_may_be_installed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (requirement,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "trl")
+    assert str(requirement.specifier) == f">={TESTED_TRL[0]}"
+    assert f"trl=={TESTED_TRL[-1]}\n" in (ROOT / "constraints.txt").read_text()
+    assert "make test-trl\n" in (ROOT / ".ci" / "run").read_text()
