@@ -27,6 +27,7 @@ from transformers import AutoTokenizer
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.correctness import find_correctness_reward
 from coda_trl.data import (
     DataArguments,
     drop_long_prompts,
@@ -34,7 +35,7 @@ from coda_trl.data import (
     load_generation_config,
     load_training_set,
 )
-from coda_trl.dry_run import DryRunArguments, Finding, dry_run, error
+from coda_trl.dry_run import DryRunArguments, Finding, dry_run, error, warning
 from coda_trl.ladder import ladder_reward
 from coda_trl.resuming import find_last_whole_checkpoint, has_saved, is_finished, save_finished
 from coda_trl.rewards import REWARD_FUNCTIONS
@@ -52,12 +53,12 @@ class RewardArguments:
     Args:
         reward_funcs (`list[str]`, *optional*, defaults to `["accuracy_reward"]`):
             Reward functions, by name or as a dotted path (`my_package.rewards.my_reward`, found from the working
-            directory as well). The first is the one that is shaped, unless `correctness_reward` names another.
+            directory as well). The one that is known to say right or wrong is shaped, or `correctness_reward`.
     """
 
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
-        metadata={"help": f"Reward functions, the first is shaped: {', '.join(REWARDS)}, or a dotted path."},
+        metadata={"help": f"Reward functions: {', '.join(REWARDS)}, or a dotted path."},
     )
 
 
@@ -131,8 +132,13 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
     except ValueError as problem:
         yield error("reward_funcs", str(problem))
         return
-    if args.correctness_reward is not None and args.correctness_reward not in names:
-        yield error("correctness_reward", f"{args.correctness_reward!r} is none of the rewards: {', '.join(names)}.")
+    try:
+        _, guess = find_correctness_reward(names, args.correctness_reward)
+    except ValueError as problem:
+        yield error("correctness_reward", str(problem))
+        return
+    if guess is not None and args.length_shaping != "none":
+        yield warning("correctness_reward", guess)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -191,8 +191,11 @@ def check_command(line: str) -> None:
     files = [word for word in words if re.match(r"(recipes|benchmarks|docs|tests)/\S+\.\w+$", word)]
     assert [file for file in files if not (ROOT / file).is_file()] == []
     if words[0] == "make":
-        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
-        assert set(words[1:]) <= set(targets)
+        makefile = (ROOT / "Makefile").read_text()
+        assert {word for word in words[1:] if "=" not in word} <= set(re.findall(r"^([\w-]+):", makefile, re.M))
+        assert {word.partition("=")[0] for word in words if "=" in word} <= set(
+            re.findall(r"^(\w+) \?=", makefile, re.M)
+        )
         return
     if "recipes/train.py" in words and "--config" in words:
         start = words.index("recipes/train.py")

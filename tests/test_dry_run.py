@@ -255,6 +255,7 @@ def test_the_papers_settings_raise_nothing():
         ({"use_bias_correction_kl": True}, ("warning", "use_bias_correction_kl")),
         ({"lr_scheduler_type": "linear"}, ("warning", "lr_scheduler_type")),
         ({"loss_type": "grpo"}, ("warning", "loss_type")),
+        ({"num_generations": 4}, ("warning", "num_generations")),
         ({"mask_truncated_completions": True}, ("warning", "mask_truncated_completions")),
     ],
 )
@@ -353,6 +354,7 @@ def tiny_recipe(tiny_model, tmp_path, monkeypatch) -> list[str]:
         "max_prompt_length": 128,
         "max_completion_length": 8,
         "num_generations": 4,
+        "coda_tau_hard": 0.3,
         "generation_batch_size": 8,
         "per_device_train_batch_size": 8,
         "gradient_accumulation_steps": 1,

@@ -74,7 +74,7 @@ def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
 def test_dry_run_knows_the_rewards(recipe, capsys):
     for changes, message in {
         ("--reward_funcs", "no_such_reward"): "`reward_funcs` has 'no_such_reward'",
-        ("--correctness_reward", "wright"): "'wright' is none of the rewards: ladder_reward",
+        ("--correctness_reward", "wright"): "is 'wright', but the reward functions are ladder_reward",
     }.items():
         assert TRAIN.main([*recipe, "--dry_run", *changes]) == 1
         assert message in " ".join(capsys.readouterr().out.split())

@@ -86,7 +86,8 @@ def prepare(gold: str | None, answer: str | None) -> Case | None:
         [`Case`] or `None`: `None` for a gold that holds nothing. The answer is empty if there is none, or if
         it is longer than any answer.
     """
-    canonical_gold = "" if gold is None or too_long(gold) else normalize(gold)
+    # Behind "####" stands the answer of a worked solution, which as a whole is no answer.
+    canonical_gold = "" if gold is None or too_long(gold) or "####" in gold else normalize(gold)
     if not re.search(r"[^\W_]", re.sub(r"\\(?!infty|emptyset|pi)[A-Za-z]+", "", canonical_gold)):
         return None
     short = " ".join(answer.split()) if answer is not None else ""
