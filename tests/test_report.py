@@ -1,11 +1,14 @@
 """The report: the paper's Table 1 re-entered, what is shown for which files, and that the page stands alone."""
 
+import html
 import itertools
 import json
 import math
 import random
 import re
 import runpy
+import shutil
+import subprocess
 import sys
 import tracemalloc
 from collections import defaultdict
@@ -238,6 +241,48 @@ def test_every_figure_says_in_words_what_it_shows(full):
     assert "b rung 2, accuracy (%), by tokens per answer" in by_title["Accuracy against tokens"]
 
 
+LOOK = """
+<iframe width="1280" height="900"></iframe><iframe width="400" height="900"></iframe><script>
+const page = PAGE;
+const all = (doc, what) => [...doc.querySelectorAll(what)];
+onload = () => {
+  const looks = all(document, "iframe").map(({contentDocument: doc}) => ({
+    beyond: doc.scrollingElement.scrollWidth - doc.scrollingElement.clientWidth,
+    clipped: all(doc, ".scroll").filter((area) => area.scrollWidth > area.clientWidth + 1).length,
+    scales: all(doc, "img").map((image) => image.clientWidth / image.naturalWidth),
+    unreachable: all(doc, ".scroll").filter((area) => area.tabIndex != 0 || !doc.getElementById(
+      area.getAttribute("aria-labelledby")).textContent).length,
+    tables: all(doc, "table").length,
+    captions: all(doc, "table > caption").map((caption) => caption.textContent),
+    columns: all(doc, "thead th:not([scope=col])").length,
+    rows: all(doc, "tbody tr").filter((row) => !row.querySelector("th[scope=row]")).length,
+  }));
+  document.body.innerHTML = "<pre></pre>";
+  document.querySelector("pre").textContent = JSON.stringify(looks);
+};
+for (const frame of all(document, "iframe")) frame.srcdoc = page;
+</script>
+"""
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")
+def test_the_page_fits_a_desk_and_a_phone_in_a_browser(full, tmp_path):
+    page = json.dumps(full.read_text()).replace("</", "<\\/")
+    (tmp_path / "look.html").write_text(LOOK.replace("PAGE", page))
+    options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    options += f"--disable-component-update --disable-sync --user-data-dir={tmp_path / 'profile'} --dump-dom"
+    command = [BROWSER, *options.split(), (tmp_path / "look.html").as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+    desk, phone = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", shown, re.DOTALL)[1]))
+    for look in (desk, phone):
+        assert look["beyond"] == 0  # nothing sticks out of the page
+        assert look["scales"] and min(look["scales"]) > 0.85  # text of 9 points stays readable
+        assert look["unreachable"] == look["columns"] == look["rows"] == 0
+        assert len(look["captions"]) == look["tables"] == len(read_tables(full)["tables"])
+    assert desk["clipped"] == 0
+
+
 def test_every_number_in_the_pages_tables_is_in_tables_json(full):
     parsed = Collector()
     parsed.feed(full.read_text())
@@ -441,6 +486,14 @@ def test_what_cannot_be_reported_is_refused(tmp_path):
     [
         ({}, "has no results"),
         ({"benchmarks": {"b": {"accuracy": 0.5}}}, "summary.json, b: `tokens` is missing"),
+        (
+            {"benchmarks": {"b": {"accuracy": -0.1, "tokens": 10}}},
+            "`accuracy` is -0.1, but must be a number of at least 0",
+        ),
+        (
+            {"benchmarks": {"b": {"accuracy": 0.1, "tokens": -10}}},
+            "`tokens` is -10, but must be a number of at least 0",
+        ),
         ({"benchmarks": {"b": {"accuracy": 92.9, "tokens": 10}}}, "`accuracy` is 92.9, but must be a share, 0 to 1"),
     ],
 )
@@ -448,6 +501,101 @@ def test_a_summary_that_cannot_be_used_is_named(tmp_path, summary, message):
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(ValueError, match=message):
         load_run("A", [tmp_path])
+
+
+def broken(folder, name, text):
+    (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("summary.json", '{"model": ', "summary.json is not JSON"),
+        ("summary.json", "[1]", "summary.json holds list, not an object"),
+        ("summary.json", '{"settings": "greedy"}', "`settings` must be dict, got 'greedy'"),
+        ("trainer_state.json", '{"log_hist', "trainer_state.json is not JSON"),
+        ("trainer_state.json", '{"log_history": [{"loss": 1}]}', "every entry of `log_history` needs a `step`"),
+    ],
+)
+def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, undrawn, name, content, message):
+    page = build_report({"A": broken(write_samples(tmp_path / "a"), name, content)}, None, tmp_path / "page")
+    assert any(message in sentence for sentence in read_tables(page)["missing"]["A"])
+    assert column(read_tables(page)["tables"]["accuracy"], "b", "A")["value"] > 0
+    (tmp_path / "alone").mkdir()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_run("A", [broken(tmp_path / "alone", name, content)])
+
+
+def test_an_unfinished_run_is_named_at_the_top_of_the_page(tmp_path, undrawn):
+    folder = broken(write_samples(tmp_path / "a"), "summary.json", '{"complete": false}')
+    text = build_report({"A": folder}, None, tmp_path / "page").read_text()
+    assert 0 < text.index("<strong>Unfinished.</strong> A: the evaluation in") < text.index("<nav")
+
+
+@pytest.mark.parametrize("prompt", [7, [7], [{"role": "user"}], {"text": "x"}, [{"content": [{"type": "text"}]}]])
+def test_samples_with_a_prompt_that_is_no_text_are_shown(tmp_path, prompt, undrawn):
+    samples = [sample | {"prompt": prompt} for sample in read_lines(write_samples(tmp_path / "a"))]
+    page = build_report({"A": write_lines(tmp_path / "b", samples)}, None, tmp_path / "page")
+    assert any("restatements cannot be counted" in sentence for sentence in read_tables(page)["missing"]["A"])
+
+
+@pytest.mark.filterwarnings("error")
+def test_answers_and_references_of_no_tokens_are_shown(tmp_path):
+    runs = {"none": write_samples(tmp_path / "a", token_factor=0), "some": write_samples(tmp_path / "b")}
+    for reference in runs:
+        tables = read_tables(build_report(runs, reference, tmp_path / "report"))["tables"]
+        assert column(tables["tokens"], "b", "none")["text"] == "0.0"
+    assert column(tables["tokens"], "b", "Δ none")["text"] == "−100%"
+    for name in runs:
+        spent = 0 if name == "none" else 9
+        (tmp_path / f"{name}-sum").mkdir()
+        summary = json.dumps({"benchmarks": {"b": {"accuracy": 0.5, "tokens": spent}}})
+        broken(tmp_path / f"{name}-sum", "summary.json", summary)
+    summaries = {name: tmp_path / f"{name}-sum" for name in runs}
+    tables = read_tables(build_report(summaries, "none", tmp_path / "report"))["tables"]
+    assert column(tables["tokens"], "b", "Δ some")["text"] == "–"  # no number is so many percent of none
+
+
+def test_a_benchmark_may_be_called_average(tmp_path, undrawn):
+    samples = read_lines(write_samples(tmp_path / "a", benchmark="Average"))
+    samples += read_lines(write_samples(tmp_path / "b", benchmark="other"))
+    table = read_tables(build_report({"A": write_lines(tmp_path / "c", samples)}, None, tmp_path / "page"))["tables"]
+    assert table["accuracy"]["columns"] == ["", "Average", "other", "Average of all"]
+
+
+def test_a_second_report_leaves_nothing_of_the_first(tmp_path):
+    mine = tmp_path / "page" / "figures" / "mine.png"
+    full_run = write_log(write_samples(tmp_path / "a", problems=8))
+    page = build_report({"A": full_run}, None, tmp_path / "page")
+    mine.write_text("kept")
+    assert "are in tables.json" in page.read_text() and (page.parent / "figures" / "gates.pdf").exists()
+    build_report({"A": write_log(tmp_path / "b")}, None, page.parent, tables_json=False)
+    left = {path.relative_to(page.parent).as_posix() for path in page.parent.rglob("*") if path.is_file()}
+    drawn = {
+        f"figures/{key}.{ending}" for key in ("gates", "dynamics", "evaluation") for ending in ("svg", "png", "pdf")
+    }
+    assert left == {"index.html", "figures/mine.png", "tables/training.md", "tables/training.tex"} | drawn
+    assert "tables.json" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("gone", "error: run 'gone': there is no folder gone: check the path"),
+        ("empty", "error: run 'empty': empty holds neither samples.jsonl nor summary.json (an evaluation) nor"),
+        ("A=log --reference B", "error: reference='B' is not among the runs: A"),
+        ("A=log A=log", "two of its folders hold a training log"),
+    ],
+)
+def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, arguments, message):
+    (tmp_path / "empty").mkdir()
+    write_log(tmp_path / "log")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["report.py", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "recipes" / "report.py"), run_name="__main__")
+    assert message in ended.value.code and "\n" not in ended.value.code
 
 
 def test_a_summary_without_verdicts_is_shown(tmp_path, undrawn):

@@ -20,7 +20,7 @@ class BudgetCurve:
         budgets (`np.ndarray` of shape `(M,)`):
             Budgets in tokens at which it rises, ascending; the first is 0.
         success (`np.ndarray` of shape `(M,)`):
-            Probability from that budget on, in [0, 1]; the first is 0.
+            Probability from that budget on, in [0, 1]; the first is 0, unless an answer of no tokens was correct.
     """
 
     budgets: np.ndarray
@@ -86,9 +86,9 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
     correct, tokens = correct[graded], tokens[graded].astype(int)
     weight = 1 / np.bincount(problem)[problem] / (problem.max() + 1)
     solved = correct == 1
-    budgets, position = np.unique(tokens[solved], return_inverse=True)
-    gains = np.bincount(position, weights=weight[solved], minlength=len(budgets))
-    return BudgetCurve(np.concatenate([[0], budgets]), np.concatenate([[0.0], np.cumsum(gains)]))
+    budgets = np.unique(np.append(tokens[solved], 0))
+    gains = np.bincount(np.searchsorted(budgets, tokens[solved]), weight[solved], minlength=len(budgets))
+    return BudgetCurve(budgets, np.cumsum(gains))
 
 
 def best_budgets(curve: BudgetCurve) -> list[tuple[float, int]]:

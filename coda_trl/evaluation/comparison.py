@@ -188,7 +188,7 @@ def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int, num_re
     drawn = np.mean(draws, axis=0)
     fewest = np.min([[num_counted(ratio) for ratio in four] for four in ratios.values()], axis=0).tolist()
     points = 100 * (my_accuracy - their_accuracy), 100 * (drawn[0] - drawn[1])
-    change = _change(my_tokens, their_tokens), _change(drawn[2], drawn[3])
+    change = relative_change(my_tokens, their_tokens), relative_change(drawn[2], drawn[3])
     return Comparison(
         accuracy_points=summarise(float(points[0][0]), points[1], min(fewest[:2])),
         token_change=summarise(float(change[0][0]), change[1], min(fewest[2:])),
@@ -196,6 +196,6 @@ def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int, num_re
     )
 
 
-def _change(run: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def relative_change(run: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Relative change in percent; NaN against a reference of 0 tokens."""
     return 100 * (np.divide(run, reference, out=np.full(run.shape, np.nan), where=reference != 0) - 1)

@@ -82,6 +82,8 @@ def _check(sample: Any, where: str) -> None:
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
             raise ValueError(f"{where}: field `{field}` must be {names}, got {value!r}")
+    if sample["tokens"] < 0:
+        raise ValueError(f"{where}: field `tokens` must be at least 0, got {sample['tokens']}")
 
 
 def question_of(problem: Mapping[str, Any]) -> int:

@@ -182,14 +182,15 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     if isnan(result.value):
         return Cell(MISSING)
 
-    def show(value: float) -> str:
-        return format_number(scale * value, digits, signed)
-
     value = scale * result.value
+    shown = format_number(value, digits, signed, unit)
     if result.low is None:
-        return Cell(show(result.value) + unit, value=value)
-    span = f"{show(result.low)}, {show(result.high)}"
-    return Cell(show(result.value) + unit, span, value, scale * result.low, scale * result.high)
+        return Cell(shown, value=value)
+    ends = scale * result.low, scale * result.high
+    # An interval beside 0 is not printed as if it held it.
+    finer = digits + (result.excludes_zero and signed and min(map(abs, ends)) < 0.5 * 10**-digits)
+    span = ", ".join(format_number(end, finer, signed) for end in ends)
+    return Cell(shown, span, value, *ends)
 
 
 def tokens(result: Estimate | float) -> Cell:

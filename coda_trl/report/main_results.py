@@ -1,13 +1,13 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from ..evaluation.bootstrap import Estimate, estimate, num_counted, replicates, summarise
 from ..evaluation.comparison import Comparison as Difference
-from ..evaluation.comparison import benchmark_seed, compare
+from ..evaluation.comparison import benchmark_seed, compare, relative_change
 from ..evaluation.metrics import (
     Outcomes,
     Ratio,
@@ -101,15 +101,14 @@ def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Differenc
     if any(result is None for pair in values.values() for result in pair):
         return None
     (mine, theirs), (my_tokens, their_tokens) = values["accuracy"], values["tokens"]
-    return Difference(
-        Estimate(100 * (mine.value - theirs.value)), Estimate(100 * (my_tokens.value / their_tokens.value - 1)), 0
-    )
+    (change,) = relative_change(np.array([my_tokens.value]), np.array([their_tokens.value]))
+    return Difference(Estimate(100 * (mine.value - theirs.value)), Estimate(float(change)), 0)
 
 
 def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: str) -> Table:
     sets: Mapping[str, list[str]] = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
-        sets = {**sets, "Average": benchmarks}
+        sets = {**sets, average_name(benchmarks): benchmarks}
     results = [[average_estimate(run, names, metric) for names in sets.values()] for run in comparison.runs]
     digits = [1 if metric == "accuracy" else token_digits(column) for column in zip(*results, strict=True)]
     scale = 100 if metric == "accuracy" else 1
@@ -130,6 +129,11 @@ def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: st
         rows=rows,
         differences=frozenset(marked),
     )
+
+
+def average_name(benchmarks: Collection[str]) -> str:
+    """Heading of the average over benchmarks, unless one of them is called that."""
+    return "Average" if "Average" not in benchmarks else "Average of all"
 
 
 def token_digits(column: Iterable[Estimate | None]) -> int:

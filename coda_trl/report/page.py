@@ -13,7 +13,7 @@ from .difficulty import buckets, headline
 from .main_results import main_results
 from .optimality import optimality
 from .reasoning import reasoning
-from .render import write_figures, write_numbers, write_page, write_tables
+from .render import remove_files, write_figures, write_numbers, write_page, write_tables
 from .runs import Run, load_run, unify_problems
 from .style import PLOT_SETTINGS
 from .training import training
@@ -94,6 +94,7 @@ def _write(comparison: Comparison, out: Path, title: str, tables_json: bool) -> 
     sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
     reference = comparison.reference.name if comparison.reference else None
     out.mkdir(parents=True, exist_ok=True)
+    remove_files(out, PAGE, NUMBERS)
     if tables_json:
         about = {"reference": reference, "missing": {run.name: run.missing for run in comparison.runs}}
         write_numbers(out / NUMBERS, sections, about)

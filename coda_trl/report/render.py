@@ -37,6 +37,27 @@ def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
     path.write_text(environment.get_template("report.html.j2").render(**content), encoding="utf-8")
 
 
+def remove_files(out: Path, page: str, numbers: str) -> None:
+    """
+    Removes what an earlier report left in a folder, so that nothing in it is older than the page.
+
+    Args:
+        out (`Path`):
+            Folder of the report.
+        page (`str`), numbers (`str`):
+            Names of its page, which tells its tables and figures, and of its numbers.
+    """
+    if not (out / page).exists():
+        return
+    keys = re.findall(r'id="(title|figure)-([^"]+)"', (out / page).read_text(encoding="utf-8"))
+    stale = [out / page, out / numbers]
+    for kind, key in keys:
+        folder, endings = ("tables", ("md", "tex")) if kind == "title" else ("figures", ("svg", "png", "pdf"))
+        stale += [out / folder / f"{key}.{ending}" for ending in endings]
+    for path in stale:
+        path.unlink(missing_ok=True)
+
+
 def write_tables(folder: Path, sections: Sequence[Section]) -> None:
     """
     Writes every table as Markdown and as LaTeX.
