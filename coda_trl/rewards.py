@@ -5,14 +5,16 @@ Reward functions for [`CodaGRPOTrainer`] and TRL's `GRPOTrainer`.
 Recipes name them by the keys of `REWARD_FUNCTIONS`.
 """
 
+import math
+import numbers
 import time
 from collections.abc import Callable
 
 from trl.rewards import accuracy_reward as trl_accuracy
 from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment, think_format_reward
 
-from .grading import default_pool, final_answer
-from .grading.literals import chosen_letter, gold_letter, words_key
+from .grading import default_pool
+from .grading.choice import chosen_letter, gold_letter
 from .grading.normalize import normalize
 
 LogExtra = Callable[[str, list], None]
@@ -49,7 +51,7 @@ def accuracy_reward(
     r"""
     1 for a right answer, 0 for a wrong one, `None` where the solution cannot be read.
 
-    The last complete `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Every case
+    The last `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Every case
     has a limit of two seconds, in worker processes that all calls in this process share; one that reaches it is wrong.
 
     Args:
@@ -81,7 +83,7 @@ def accuracy_reward(
     ```
     """
     start = time.perf_counter()
-    golds = [None if gold is None else str(gold) for gold in solution]
+    golds = list(map(_gold, solution))
     grades = default_pool().grade([completion_text(completion) for completion in completions], golds)
     if log_extra is not None:
         log_extra("solution", list(solution))
@@ -150,7 +152,7 @@ def choice_reward(
     **kwargs,
 ) -> list[float | None]:
     r"""
-    Multiple choice: 1 if the last complete box names the right option, 0 if not, `None` where the solution is no
+    Multiple choice: 1 if the last box names the right option, 0 if not, `None` where the solution is no
     letter.
 
     `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does,
@@ -183,27 +185,29 @@ def choice_reward(
 
     ```
     """
-    rewards, chosen = [], []
-    for index, (completion, gold) in enumerate(zip(completions, solution, strict=True)):
-        answer = normalize(final_answer(completion_text(completion)) or "")
-        letter = chosen_letter(answer)
-        if letter is None and options is not None:
-            letter = _option_with_text(answer, options[index])
-        right = None if gold is None else gold_letter(normalize(gold))
-        rewards.append(None if right is None else float(letter == right))
-        chosen.append(letter or "[no option]")
+    golds = [
+        gold if (gold := _gold(value)) is not None and gold_letter(normalize(gold)) else None for value in solution
+    ]
+    texts = [completion_text(completion) for completion in completions]
+    grades = default_pool().grade(texts, golds, options=options)
     if log_extra is not None:
         log_extra("solution", list(solution))
-        log_extra("answer_parsed", chosen)
-    return rewards
+        log_extra(
+            "answer_parsed",
+            [
+                chosen_letter(normalize(grade.answer or ""), choices) or "[no option]"
+                for grade, choices in zip(grades, options or [None] * len(grades), strict=True)
+            ],
+        )
+    return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
 
 
-def _option_with_text(answer: str, options: list[str]) -> str | None:
-    key = words_key(answer) or answer
-    same = [
-        index for index, option in enumerate(options) if (words_key(normalize(option)) or normalize(option)) == key
-    ]
-    return chr(ord("A") + same[0]) if len(same) == 1 and key else None
+def _gold(value: object) -> str | None:
+    """A gold as text; `None` for what can be none: missing values, NaN, lists, dictionaries."""
+    if isinstance(value, str):
+        return value
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return str(value) if is_number and math.isfinite(value) else None
 
 
 REWARD_FUNCTIONS: dict[str, Callable] = {

@@ -3,9 +3,8 @@ The rules of grading, on written cases.
 
 `fixtures/grading_cases.jsonl` holds one case a line: answers in many notations, wrong answers that look right, golds
 that mean nothing, and hostile text. A long completion is a list of `[text, times]`. `convention` marks verdicts that
-rest on a rule of
-`docs/grading.md` and not on mathematics. `fixtures/grading_golds.json` holds golds of public data sets in as many
-notations as they come.
+rest on a rule of `docs/grading.md` and not on mathematics. `fixtures/grading_variants.jsonl` holds golds with right
+and wrong answers, by kind of difficulty, `fixtures/grading_golds.json` golds of public data sets in many notations.
 """
 
 import doctest
@@ -27,6 +26,7 @@ from coda_trl.grading.rules import NeedsAlgebra, NoAlgebra, judge, prepare
 from coda_trl.grading.units import Quantity, split_unit
 
 FIXTURES = Path(__file__).parent / "fixtures"
+VARIANTS = [json.loads(line) for line in (FIXTURES / "grading_variants.jsonl").read_text().splitlines()]
 CASES = [json.loads(line) for line in (FIXTURES / "grading_cases.jsonl").read_text().splitlines()]
 GOLDS = json.loads((FIXTURES / "grading_golds.json").read_text())
 
@@ -59,6 +59,20 @@ def test_cases(kind, grades):
         if case["kind"] == kind and grades[case["id"]].verdict is not case["expected"]
     }
     assert not wrong
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(variant["kind"] for variant in VARIANTS))
+def test_variants(kind, pool):
+    verdicts = {"right": True, "wrong": False, "unscorable": None}
+    cases = [
+        (variant["gold"], answer, verdict)
+        for variant in VARIANTS
+        for name, verdict in verdicts.items()
+        for answer in variant.get(name, [])
+        if variant["kind"] == kind
+    ]
+    grades = pool.grade([rf"\boxed{{{answer}}}" for _, answer, _ in cases], [gold for gold, _, _ in cases])
+    assert [case for case, grade in zip(cases, grades, strict=True) if grade.verdict is not case[2]] == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +217,9 @@ def test_every_gold_is_right_against_itself_and_wrong_against_its_neighbour(pool
     ("completion", "answer"),
     [
         (r"<think>\boxed{1}</think>\boxed{2} and \boxed{3}.", "3"),
-        (r"\boxed{1} then \boxed{2", "1"),
+        (r"\boxed{1} then \boxed{2", None),  # the last box decides, and it is cut off
+        (r"\boxed{1 \boxed{2} then", "2"),
+        (r"Write \boxed as asked: \boxed{7}, as \boxed should.", "7"),
         (r"\boxed{1", None),
         (r"\boxed{\frac{1}{2}", None),
         (r"<think>\boxed{1}", None),
@@ -218,7 +234,7 @@ def test_every_gold_is_right_against_itself_and_wrong_against_its_neighbour(pool
         (r"\fbox{27}", "27"),
         (r"\boxed 27$.", "27"),
         (r"\boxed 2", None),  # perhaps the first digit of more
-        (r"\boxed{2}" + "}" * 9000 + r"\boxed{3" + "{" * 9000, "2"),
+        (r"\boxed{2}" + "}" * 9000 + r"\boxed{3" + "{" * 9000, None),
         ("The answer is 27.", None),
     ],
 )
@@ -310,7 +326,9 @@ def test_guards(text, reason):
     assert too_heavy(text) == reason
 
 
-@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".units", ".evaluate", ".sets", ".values", ".pool"])
+@pytest.mark.parametrize(
+    "module", ["", ".extract", ".normalize", ".units", ".evaluate", ".plain", ".sets", ".values", ".pool"]
+)
 def test_documented_examples_run(module):
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"coda_trl.grading{module}")):
         source = re.sub(r"^\s*```.*$", "", test.docstring or "", flags=re.MULTILINE)

@@ -3,10 +3,11 @@
 import math
 from fractions import Fraction
 
+import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coda_trl.grading import final_answer
+from coda_trl.grading import algebra, final_answer
 from coda_trl.grading.evaluate import equal_by_value
 from coda_trl.grading.literals import literal_number
 from coda_trl.grading.normalize import normalize
@@ -175,15 +176,74 @@ def test_no_text_breaks_the_grader(gold, answer):
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", r"\}", "1", r"\\", r"\frac{1}{2}"]), max_size=30))
-def test_the_last_complete_box_is_found(pieces):
+def test_the_last_box_is_found(pieces):
     text = "".join(pieces)
-    best = None
+    best, last_start = None, -1
     for start in range(len(text)):  # every box by its own scan, the outermost of those that close last
         if text.startswith(r"\boxed{", start) and not _escaped(text, start):
             end = _closing_brace(text, start + 7)
+            last_start = start
             if end is not None and (best is None or end > best[1]):
                 best = (start + 7, end)
-    assert final_answer(text) == (None if best is None else text[best[0] : best[1]])
+    is_cut_off = best is None or last_start > best[1]
+    assert final_answer(text) == (None if is_cut_off else text[best[0] : best[1]])
+
+
+NEIGHBOURS = [  # expressions in n, none of which has the same value at n and n + 1
+    r"\frac{1}{N!}", r"1-\frac{1}{N!}", "N!", "2^{N}", r"\frac{1}{3^{N}}", r"1-2^{-N}", r"\frac{2^{N}-1}{2^{N}+1}",
+    r"e^{-N}", r"1-e^{-N}", r"(2-\sqrt{3})^{N}", r"\frac{\sqrt{3}}{2^{N}}", r"\sqrt[N]{2}", r"\sqrt{N}", r"\pi^{-N}",
+    r"\frac{1}{\binom{2\cdot N}{N}}", r"\ln(1+10^{-N})", r"\frac{\pi}{10^{N}}", r"\sqrt{1+10^{-N}}", "x^{N}",
+    r"x+10^{-N}", r"\sin(2^{-N})", r"\left(\frac{5}{6}\right)^{N}-\left(\frac{5}{6}\right)^{2\cdot N}",
+]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(NEIGHBOURS), st.integers(2, 400))
+def test_the_next_integer_is_never_accepted(form, n):
+    gold, other = (normalize(form.replace("N", str(value))) for value in (n, n + 1))
+    assert algebra.equal(gold, gold) and algebra.equal(f"0+{gold}", gold)
+    assert not algebra.equal(gold, other) and not algebra.equal(other, gold)
+    assert not algebra.equal(gold, f"-({gold})") and not algebra.equal(gold, f"1.{'0' * n}1*{gold}")
+
+
+IRRATIONAL = {r"\pi": "pi", "e": "exp(1)", r"\sqrt{2}": "sqrt(2)", r"\ln 2": "log(2)", r"\sin 1": "sin(1)"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(IRRATIONAL)), st.integers(1, 300))
+def test_a_decimal_is_never_an_irrational_number(gold, digits):
+    assert not algebra.equal(gold, str(sympy.sympify(IRRATIONAL[gold]).evalf(digits)))
+
+
+BOUNDS = st.lists(st.integers(-5, 5), min_size=2, max_size=2, unique=True).map(sorted)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(BOUNDS, st.sampled_from(["()", "[]", "(]", "[)"])), min_size=1, max_size=3))
+def test_sets_are_compared_by_their_members(pieces):
+    """Intervals, and the same as inequalities, against membership of every half integer in between."""
+
+    def members(low, high, brackets):
+        numbers = [Fraction(number, 2) for number in range(-20, 21)]
+        return {
+            number
+            for number in numbers
+            if (low < number or (brackets[0] == "[" and low == number))
+            and (number < high or (brackets[1] == "]" and number == high))
+        }
+
+    signs = {"(": "<", "[": r"\le", ")": "<", "]": r"\le"}
+    union = r" \cup ".join(f"{brackets[0]}{low}, {high}{brackets[1]}" for (low, high), brackets in pieces)
+    conditions = r" \text{ or } ".join(
+        f"{low} {signs[brackets[0]]} x {signs[brackets[1]]} {high}" for (low, high), brackets in pieces
+    )
+    both = conditions.replace("or", "and")
+    inside = [members(low, high, brackets) for (low, high), brackets in pieces]
+    everything, common = set.union(*inside), set.intersection(*inside)
+    if len(pieces) > 1:
+        assert decide(union, conditions) is True
+        assert decide(union, both) is (everything == common)
+    assert decide(rf"{union} \cup \{{9\}}", conditions) is False
 
 
 def _escaped(text: str, index: int) -> bool:

@@ -101,6 +101,16 @@ def test_choice_reward_skips_what_is_no_letter():
     assert log.columns["answer_parsed"] == ["B", "[no option]"]
 
 
+@pytest.mark.parametrize("gold", [None, float("nan"), "nan", "None", 2, 2.5, True, ["B"], {"B": 1}, "", "BC"])
+def test_whatever_is_no_letter_is_no_gold_of_a_choice(gold):
+    assert choice_reward([r"\boxed{B}", r"\boxed{B}"], [gold, "B"]) == [None, 1.0]
+
+
+@pytest.mark.parametrize("gold", [None, float("nan"), float("inf"), "nan", "None", ["4"], {}, True])
+def test_a_missing_gold_is_none(gold):
+    assert accuracy_reward([r"\boxed{4}", r"\boxed{4}"], [gold, 4]) == [None, 1.0]
+
+
 def test_reward_functions_by_name():
     assert REWARD_FUNCTIONS["accuracy_reward"] is accuracy_reward
     assert REWARD_FUNCTIONS["think_format_reward"]([message("<think>a</think>b"), message("b")]) == [1.0, 0.0]

@@ -5,17 +5,17 @@ The rules are in `docs/grading.md`. Importing this package is cheap: computer al
 only.
 """
 
-from .extract import final_answer
+from .extract import final_answer, opens_thinking
 from .pool import Grade, GradingPool, default_pool
 
-__all__ = ["Grade", "GradingPool", "default_pool", "final_answer", "grade"]
+__all__ = ["Grade", "GradingPool", "default_pool", "final_answer", "grade", "opens_thinking"]
 
 
-def grade(completion: str, gold: str | None) -> bool | None:
+def grade(completion: str, gold: str | None, thinking: bool = False) -> bool | None:
     r"""
     Grades one completion.
 
-    The last complete `\boxed{}` after the end of the reasoning decides. Bounded like a batch: what needs computer
+    The last `\boxed{}` after the end of the reasoning decides. Bounded like a batch: what needs computer
     algebra runs in the workers of [`default_pool`], so that the verdict comes within about two seconds whatever
     the text holds. For many completions use [`GradingPool.grade`], which spreads them over the workers.
 
@@ -24,6 +24,8 @@ def grade(completion: str, gold: str | None) -> bool | None:
             Text of the model, with or without its reasoning.
         gold (`str` or `None`):
             Right answer, with or without `\boxed{}`.
+        thinking (`bool`, *optional*, defaults to `False`):
+            Whether the prompt ended inside an open `<think>` block (see [`opens_thinking`]).
 
     Returns:
         `bool` or `None`: `None` only if the gold cannot be read.
@@ -38,4 +40,4 @@ def grade(completion: str, gold: str | None) -> bool | None:
 
     ```
     """
-    return default_pool().grade([completion], [gold])[0].verdict
+    return default_pool().grade([completion], [gold], thinking=thinking)[0].verdict

@@ -1,4 +1,4 @@
-r"""Find the final answer of a completion: the last complete `\boxed{}` after the end of the reasoning."""
+r"""Find the final answer of a completion: the last `\boxed{}` after the end of the reasoning."""
 
 import re
 
@@ -14,37 +14,49 @@ _TOKEN = re.compile(r"\\\\?(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*+)(?=\s*(?:[$*.,;]|\\[\])])|\s*\n|\s[A-Za-z]{2})")
 
 
-def after_reasoning(completion: str) -> str:
+def after_reasoning(completion: str, thinking: bool = False) -> str:
     """
     Returns the part of a completion that can hold the final answer.
 
     Args:
         completion (`str`):
             Text of the model, with or without its reasoning.
+        thinking (`bool`, *optional*, defaults to `False`):
+            Whether the prompt ended inside an open `<think>` block.
 
     Returns:
-        `str`: what follows the last `</think>` (the whole text if there is none), up to a `<think>` that is
-        never closed.
+        `str`: what follows the last `</think>`, up to a `<think>` that is never closed. If there is no `</think>`,
+        the whole text, or nothing of it if the prompt opened the block.
     """
     end = completion.rfind(REASONING_END)
+    if end < 0 and thinking:
+        return ""
     tail = completion[end + len(REASONING_END) :] if end >= 0 else completion
     reopened = tail.find(REASONING_START)
     return tail if reopened < 0 else tail[:reopened]
 
 
-def final_answer(completion: str) -> str | None:
-    r"""
-    Returns the content of the last complete box after the end of the reasoning.
+def opens_thinking(prompt: str) -> bool:
+    """Whether a rendered prompt ends inside an open `<think>` block, as the templates of R1-Distill and others do."""
+    return prompt.rstrip().endswith(REASONING_START)
 
-    A box that the end of the text cuts off is no answer, and neither is a value outside of a box. `\fbox` counts as
-    `\boxed`. Linear in the length of the text, and nearly free where the last box is complete.
+
+def final_answer(completion: str, thinking: bool = False) -> str | None:
+    r"""
+    Returns the content of the last box after the end of the reasoning.
+
+    Where the end of the text cuts the last box off, there is no answer, even if an earlier box is complete: the model
+    was about to say something else, or the same again. A value outside of a box is no answer. `\fbox` counts as
+    `\boxed`. Linear in the length of the text.
 
     Args:
         completion (`str`):
             Text of the model, with or without its reasoning.
+        thinking (`bool`, *optional*, defaults to `False`):
+            Whether the prompt ended inside an open `<think>` block, so that only what follows `</think>` counts.
 
     Returns:
-        `str` or `None`: the content of the box, untouched, or `None` if there is no complete box.
+        `str` or `None`: the content of the box, untouched, or `None` if there is no answer.
 
     Example:
 
@@ -56,19 +68,22 @@ def final_answer(completion: str) -> str | None:
 
     ```
     """
-    text = after_reasoning(completion)
+    text = after_reasoning(completion, thinking)
     last = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     if last < 0:
         return None
-    start = max(0, last - ENCLOSING_WINDOW)
-    answer = _last_complete_box(text, start)
-    if answer is None and start > 0:  # the last box is cut off: look at all of them
-        answer = _last_complete_box(text, 0)
-    return answer
+    for start in dict.fromkeys((max(0, last - ENCLOSING_WINDOW), 0)):
+        answer, is_cut_off = _last_box(text, start)
+        if answer is not None or is_cut_off:
+            return None if is_cut_off else answer
+    return None
 
 
-def _last_complete_box(text: str, start: int) -> str | None:
-    """Content of the outermost box that closes last in `text[start:]`, by one pass over its braces."""
+def _last_box(text: str, start: int) -> tuple[str | None, bool]:
+    """
+    Content of the outermost box that closes last in `text[start:]`, by one pass over its braces, and whether another
+    one begins behind it.
+    """
     open_braces: list[int | None] = []  # for every open brace: where the content starts if it is a box, else None
     answer = None
     answer_end = -1
@@ -83,5 +98,5 @@ def _last_complete_box(text: str, start: int) -> str | None:
         elif symbol.endswith("{") and len(symbol) > 2:
             open_braces.append(token.end())
     for bare in _BARE_BOX.finditer(text, max(start, answer_end)):
-        answer = bare.group(1).rstrip(".,/")
-    return answer
+        answer, answer_end = bare.group(1).rstrip(".,/"), bare.end()
+    return answer, any(content is not None and content > answer_end for content in open_braces)

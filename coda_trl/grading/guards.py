@@ -106,7 +106,7 @@ def _heavy_combinatorics(text: str) -> str | None:
             return "factorial"
     for top, bottom in _BINOMIAL.findall(text):
         if "^" in top + bottom or any(
-            int(number[:9]) > 5 * MAX_FACTORIAL for number in re.findall(r"\d+", top + bottom)
+            int(number[:9]) > 5 * MAX_FACTORIAL for number in re.findall(r"\d+", f"{top} {bottom}")
         ):
             return "binomial"
     return None

@@ -1,10 +1,10 @@
-"""Numbers, numerals in other bases, letters of options and words: what can be compared exactly without any algebra."""
+"""Numbers, numerals in other bases, and words: what can be compared exactly without any algebra."""
 
 import re
 from fractions import Fraction
 from functools import lru_cache
 
-from .normalize import WORDS, normalize
+from .normalize import WORDS
 from .units import Quantity
 
 MAX_DIGITS = 500
@@ -37,15 +37,6 @@ _NOT_WORDS = re.compile(
 _ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)")  # not `Vitamin A`
 _WORD = re.compile(r"[^\W\d_]{2}")
 _MINUS = re.compile(r"(?<![^\W_])\s*-")  # not a hyphen
-_LETTER = re.compile(r"^\(?\s*([A-Z])\s*\)?\s*[.,:)]?$")
-_CHOICE = re.compile(
-    r"^(?:(?:the\s+)?(?:(?:correct|final|best)\s+)?(?:answer|option|choice)\s*(?:is|:)?\s*)?"
-    r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])\s*(?:$|[.:)](?!\w)|(?=\()))((?:[\s.:,;(].*)?)$",
-    re.IGNORECASE | re.DOTALL,
-)
-_ANOTHER_LABEL = re.compile(
-    r"\(\s*[A-Za-z]\s*\)|(?<![\w'.])[a-z]\s*[.)](?!\w)|(?<![\w'])[A-Z]\s*(?:[.:)]|$)|(?<!\w)(?:and|or|not)(?!\w)"
-)
 
 
 @lru_cache(maxsize=8192)
@@ -143,24 +134,6 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     return value is not None and value == int(*answer_numeral)
 
 
-def gold_letter(gold: str) -> str | None:
-    r"""The option that a gold names (`B`, `(B)`, `\text{(B)}`, `B.`), or `None` if it is no single capital letter."""
-    match = _LETTER.match(WORDS.sub(r"\1", gold))
-    return match.group(1) if match else None
-
-
-def chosen_letter(answer: str) -> str | None:
-    """
-    The one option that an answer names, or `None`.
-
-    Accepts `B`, `b`, `(B)`, `B.`, `B. bookstore`, `(B) 27`, `Option B`; refuses several letters and none.
-    """
-    match = _CHOICE.match(WORDS.sub(r"\1", answer).strip())
-    if not match or _ANOTHER_LABEL.search(match.group(3)):
-        return None
-    return (match.group(1) or match.group(2)).upper()
-
-
 @lru_cache(maxsize=8192)
 def words_key(text: str) -> str | None:
     """What counts of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
@@ -183,11 +156,3 @@ def is_words(gold: str) -> bool:
         if bare != gold
         else re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None
     )
-
-
-def letters(text: str) -> list[str] | None:
-    """Letters of a list such as `A, B` or `(A), (C)`, sorted; `None` if it is no list of two or more capitals."""
-    items = normalize(WORDS.sub(r"\1", text)).split(", ")
-    if len(items) < 2 or not all(re.fullmatch(r"[A-Z]|\([A-Z]\)", item) for item in items):
-        return None
-    return sorted(item.strip("()") for item in items)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from .characters import to_latex
+from .plain import plain_to_latex
 from .structure import AND, OR
 
 WORD_START, WORD_END = "⟦", "⟧"
@@ -64,19 +65,29 @@ _SYNONYMS = {
     "R": r"\mathbb{R}", "dots": r"\ldots", "cdots": r"\ldots", "dotsc": r"\ldots", "simeq": r"\approx",
     "thickapprox": r"\approx", "vee": r"\lor", "wedge": r"\land",
 }  # fmt: skip
+_EMPTY_SET = re.compile(r"\\\{\s*\\\}")
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _CONNECTIVE = re.compile(
     r",?\s*(?:⟦\s*,?\s*(and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(and|or)(?![A-Za-z])|\\(land|lor)(?![A-Za-z]))"
 )
 _CONDITION = re.compile(r"[<>]|\\(?:le|ge|neq|in)(?![A-Za-z])")
-_NUMBER_WORDS = {
-    word: str(value)
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty".split()
-    )
-}
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_VALUES_OF_WORDS = (
+    {word: str(value) for value, word in enumerate(_ONES)}
+    | {word: f"{ten}0" for ten, word in enumerate(_TENS, start=2)}
+    | {
+        f"{tens}{hyphen}{ones}": f"{ten}{one}"
+        for ten, tens in enumerate(_TENS, start=2)
+        for one, ones in enumerate(_ONES[1:10], start=1)
+        for hyphen in "- "
+    }
+    | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi"}
+)
 _WITH_ARGUMENTS = re.compile(r"\\(frac|binom|sqrt)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?")
 _CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^\s*(\w+)\s*\\choose(?![A-Za-z])\s*(\w+)\s*$")
 _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
@@ -90,8 +101,7 @@ _LEAD = re.compile(
 _NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
 # TeX takes one letter or digit as the index: without braces, the base of `\log_2 8` reads as a number before a number.
 _LOG_BASE = re.compile(r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)")
-_BARE_SQRT = re.compile(r"\\?\bsqrt\s*\(([^()]*)\)")
-_EXPONENT = re.compile(r"\^\s*(?:\(([^()]*)\)|([+-]\d+|\d{2,}))")
+_EXPONENT = re.compile(r"\^\s*([+-]\d+|\d{2,})")
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 # `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
@@ -135,19 +145,20 @@ def normalize(text: str) -> str:
         .replace("\\%", "%")
         .replace("\\&", "&")
     )
+    text = _EMPTY_SET.sub(r"\\emptyset ", text)
     text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
     text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
-    text = _CJK.sub(_mark_cjk, _brace_arguments(_mark_words(text)))
+    text = _CJK.sub(_mark_cjk, _brace_arguments(plain_to_latex(_mark_words(text))))
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = _join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text))
-    text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _BARE_SQRT.sub(r"\\sqrt{\1}", text))
-    text = _EXPONENT.sub(lambda exponent: f"^{{{exponent.group(1) or exponent.group(2)}}}", text)
+    text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", text)
+    text = _EXPONENT.sub(r"^{\1}", text)
     text = _REPEATING.sub(_repeating, _FACTORIAL_POWER.sub(r"(\1!)", _LOG_BASE.sub(r"\1_{\2}", text)))
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _RUN_OF_SPACES.sub(" ", text).strip()
     text = _strip_lead(_strip_punctuation(text))
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
-    return _NUMBER_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
+    return _VALUES_OF_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
 
 
 def _mark_words(text: str) -> str:

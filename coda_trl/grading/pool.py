@@ -108,6 +108,8 @@ class GradingPool:
         completions: Sequence[str],
         golds: Sequence[str | None],
         progress: Callable[[int], None] | None = None,
+        options: Sequence[Sequence[str] | None] | None = None,
+        thinking: Sequence[bool] | bool = False,
     ) -> list[Grade]:
         """
         Grades a batch.
@@ -119,6 +121,12 @@ class GradingPool:
                 Gold answer of each.
             progress (`Callable[[int], None]`, *optional*):
                 Called with the number of cases that were just graded.
+            options (`Sequence[Sequence[str] | None]`, *optional*):
+                Texts of the options of each multiple-choice question, A first. The text of the right one is then
+                right, as its letter is.
+            thinking (`Sequence[bool]` or `bool`, *optional*, defaults to `False`):
+                Whether each prompt, or all of them, ended inside an open `<think>` block: only what follows `</think>`
+                holds the answer.
 
         Returns:
             `list[Grade]`: in the order of the completions.
@@ -130,9 +138,10 @@ class GradingPool:
             raise ValueError(f"There are {len(completions)} completions but {len(golds)} golds; each needs its own.")
         grades: list[Grade | None] = [None] * len(completions)
         same: dict[Case, list[int]] = {}  # completions of a group often end in the same answer
-        answers = [final_answer(completion) for completion in completions]
+        thinking = [thinking] * len(completions) if isinstance(thinking, bool) else thinking
+        answers = list(map(final_answer, completions, thinking))
         for index, (answer, gold) in enumerate(zip(answers, golds, strict=True)):
-            case = prepare(gold, answer)
+            case = prepare(gold, answer, options[index] if options is not None else None)
             if case is None:
                 grades[index] = Grade(None, answer, 0.0)
             else:

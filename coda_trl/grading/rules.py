@@ -6,15 +6,14 @@ here, by exact arithmetic. Everything else is handed to `algebra`, which is comp
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .evaluate import equal_by_value, is_evaluable
 from .guards import too_heavy, too_long
 from .literals import (
-    chosen_letter,
-    gold_letter,
     is_words,
-    letters,
     literal_number,
     numbers_equal,
     numeral,
@@ -22,7 +21,8 @@ from .literals import (
     words_key,
 )
 from .normalize import normalize
-from .sets import NoSet, is_set, same_set
+from .plain import is_unknown
+from .sets import NoSet, bounds_of, is_set, same_set
 from .structure import (
     APPROXIMATELY,
     LABEL,
@@ -34,12 +34,15 @@ from .structure import (
     simplify_notation,
     split_top,
 )
-from .units import split_unit
+from .units import split_unit, units_differ
 
 MAX_ITEMS = 64
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
 _INFINITE = {"\\infty", "-\\infty"}
 _MARKS = re.compile(" ?[⟦⟧] ?")
+_UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
+# What becomes of a missing gold on its way through JSON, CSV and pandas.
+_NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
 
 
@@ -66,13 +69,14 @@ class NoAlgebra:
 
 
 class Case(NamedTuple):
-    """A gold and an answer, both in canonical form."""
+    """A gold and an answer, both in canonical form, and the texts of the options if there are any, A first."""
 
     gold: str
     answer: str
+    options: tuple[str, ...] = ()
 
 
-def prepare(gold: str | None, answer: str | None) -> Case | None:
+def prepare(gold: str | None, answer: str | None, options: Iterable[str] | None = None) -> Case | None:
     """
     Writes a gold and an answer in canonical form.
 
@@ -81,17 +85,20 @@ def prepare(gold: str | None, answer: str | None) -> Case | None:
             Gold answer of the data set.
         answer (`str` or `None`):
             Content of the deciding box, `None` if there is none.
+        options (`Iterable[str]`, *optional*):
+            Texts of the options of a multiple-choice question, A first.
 
     Returns:
         [`Case`] or `None`: `None` for a gold that holds nothing. The answer is empty if there is none, or if
         it is longer than any answer.
     """
     # Behind "####" stands the answer of a worked solution, which as a whole is no answer.
-    canonical_gold = "" if gold is None or too_long(gold) or "####" in gold else normalize(gold)
+    missing = gold is None or gold.strip() in _NO_GOLD or "####" in gold
+    canonical_gold = "" if missing or too_long(gold) else normalize(gold)
     if not re.search(r"[^\W_]", re.sub(r"\\(?!infty|emptyset|pi)[A-Za-z]+", "", canonical_gold)):
         return None
     short = " ".join(answer.split()) if answer is not None else ""
-    return Case(canonical_gold, "" if too_long(short) else normalize(short))
+    return Case(canonical_gold, "" if too_long(short) else normalize(short), tuple(map(str, options or ())))
 
 
 def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool | None:
@@ -112,33 +119,36 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     Raises:
         [`NeedsAlgebra`]: by way of [`NoAlgebra`].
     """
-    gold, answer = case
+    gold, answer, options = case
     if not gold_is_readable and not readable(gold, algebra):
         return None
     if not re.search(r"[^\W_]", answer):
         return False
     if letter := gold_letter(gold):
-        return chosen_letter(answer) == letter
-    if (gold_letters := letters(gold)) is not None:
-        return letters(answer) == gold_letters
+        return chosen_letter(answer, options) == letter
+    if (gold_letters := chosen_letters(gold)) is not None:
+        return chosen_letters(answer) == gold_letters
+    gold, answer = without_label(gold), without_label(answer)
     if is_words(gold):
         return words_key(_sides(answer)[-1]) == words_key(gold)
-    return equivalent(gold, answer, algebra)
+    return balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
 
 
 def readable(gold: str, algebra: Algebra) -> bool:
     """Whether a gold in canonical form means something: a letter, words, a number, mathematics, or a list of these."""
-    if gold_letter(gold) or letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
+    if gold_letter(gold) or chosen_letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
         return balanced(gold)
     value = simplify_notation(split_unit(gold).value)
     if literal_number(value) is not None:
         return True
-    if not balanced(value):
+    if not balanced(value) or is_unknown(value):
         return False
     if ":" in value and all(literal_number(part) is not None for part in split_top(value, _RATIO)[0]):
         return True
     if too_heavy(value, value) or _ELLIPSIS.search(value):
         return True  # nothing but the same text will be right
+    if is_set(value) and (bounds := bounds_of(value)) is not None:
+        return all(readable(bound, algebra) for bound in bounds)
     items = sequence(value)
     parts = items.items if items else _sides(value)
     parts = [piece for part in parts for piece in split_top(part, APPROXIMATELY)[0] if piece]
@@ -165,7 +175,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
     if any(sign in gold + answer for sign in ("=", "\\approx", "\\sim")):
         return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
     gold_quantity, answer_quantity = split_unit(gold), split_unit(answer)
-    if gold_quantity.unit and answer_quantity.unit and gold_quantity.unit != answer_quantity.unit:
+    if units_differ(gold_quantity.unit, answer_quantity.unit):
         return False
     decided = numbers_equal(gold_quantity, answer_quantity)
     if decided is not None:
@@ -182,6 +192,8 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
 
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     """At least one side holds `=` or an approximation, perhaps inside a list."""
+    if (same := _sets(gold, answer, algebra)) is not None:
+        return same
     gold_items, answer_items = sequence(gold), sequence(answer)
     if any(items is not None and items.brackets == "" for items in (gold_items, answer_items)):
         return _sequences(gold, answer, gold_items, answer_items, algebra)  # each may be an approximation
@@ -190,6 +202,10 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
         return any(equivalent(one, other, algebra) for one in golds for other in answers[:1])
     gold_sides, gold_signs = split_top(gold, RELATIONS)
     answer_sides, answer_signs = split_top(answer, RELATIONS)
+    if set(gold_signs) == {"="}:
+        gold_sides = _label_first(gold_sides)
+    if set(answer_signs) == {"="} and not LABEL.match(gold):
+        answer_sides = _label_first(answer_sides)
     if set(gold_signs) == {"="} and not any(LETTERS.search(side) for side in gold_sides):
         return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
     if not gold_signs and set(answer_signs) == {"="}:
@@ -197,6 +213,11 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     if set(gold_signs) == {"="} and not answer_signs:
         return bool(LABEL.match(gold_sides[0])) and equivalent(gold_sides[-1], answer, algebra)
     return _relations(gold, answer, algebra)
+
+
+def _label_first(sides: list[str]) -> list[str]:
+    """`5 = x` says what `x = 5` does."""
+    return sides[::-1] if LABEL.match(sides[-1]) and not LABEL.match(sides[0]) else sides
 
 
 def _exact(text: str) -> list[str]:
@@ -214,12 +235,19 @@ def _consistent(sides: list[str], algebra: Algebra) -> bool:
     return all(equivalent(side, sides[-1], algebra) for side in constants)
 
 
+def _sets(gold: str, answer: str, algebra: Algebra) -> bool | None:
+    """Compares sets of real numbers; `None` if that is not what these are."""
+    if not is_set(gold) and not is_set(answer):
+        return None
+    try:
+        return same_set(gold, answer, lambda one, other: equivalent(one, other, algebra))
+    except NoSet:
+        return None
+
+
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
-    if is_set(gold) or is_set(answer):
-        try:
-            return same_set(gold, answer, lambda one, other: equivalent(one, other, algebra))
-        except NoSet:
-            pass
+    if (same := _sets(gold, answer, algebra)) is not None:
+        return same
     gold_items, answer_items = sequence(gold), sequence(answer)
     gold_signs, answer_signs = split_top(gold, RELATIONS)[1], split_top(answer, RELATIONS)[1]
     if gold_items is None and answer_items is None and (gold_signs or answer_signs):
@@ -291,25 +319,31 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
         return False
     mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
     flipped = [mirrored.get(sign, sign) for sign in reversed(answer_signs)]
-    if set(LETTERS.findall(gold)) != set(LETTERS.findall(answer)):
+    if _letters(gold) != _letters(answer):
         return False
     for sides, signs in ((answer_sides, answer_signs), (answer_sides[::-1], flipped)):
         if signs == gold_signs and all(equivalent(a, b, algebra) for a, b in zip(gold_sides, sides, strict=True)):
             return True
     label = gold_sides[0]
-    if gold_signs == answer_signs == ["="] and LABEL.match(label) and answer_sides[0] == label:
-        if not set(LETTERS.findall(label)) & set(LETTERS.findall(gold_sides[1] + answer_sides[1])):
+    if gold_signs == answer_signs == ["="] and LABEL.match(label):
+        if _UNKNOWN.match(label) and not LETTERS.search(gold_sides[1]):
+            return False  # x = 5 solves 2x + 3 = 13, which is the question
+        if answer_sides[0] == label and not _letters(label) & _letters(gold_sides[1] + answer_sides[1]):
             return False  # both are solved for the same letter, with different values
     return bool(LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
 
 
+def _letters(text: str) -> set[str]:
+    return set(re.findall("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", text)))
+
+
 def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
     left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
+    if any(re.fullmatch(r"0\d+", part) for part in left + right):  # 10:02 is a time of day
+        return left == right
     if len(left) == len(right) > 1 and all(equivalent(a, b, algebra) for a, b in zip(left, right, strict=True)):
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):
-        return False
-    if any(re.fullmatch(r"\s*0\d+\s*", part) for part in left + right):  # 10:02 is a time of day
         return False
     return equivalent(_quotient(left), _quotient(right), algebra)
 

@@ -35,12 +35,10 @@ _WARM_UP = [  # the parser learns every construct at its first occurrence, which
     r"\sqrt{\frac{7}{4}} \cdot 3",
     r"x^{2} - 5x + 6",
     r"\frac{(a+b)^{2}}{2ab}",
-    r"(-\infty, 0) \cup [1, \infty)",
-    r"\mathbb{R} \setminus \{1, 2\}",
     r"\begin{pmatrix} 1 & -2 \\ 3 & \frac{4}{5} \end{pmatrix}",
     r"2 \sin 2x \cos x - \tan(x)",
     r"y = 2x + 3",
-    r"3 < x \le 4",
+    r"F_{n} = \sum_{k=0}^{n-1} F_{k} F_{n-k-1}",
     r"\sqrt[3]{4} + \log_{2} 8 + \ln 3",
     r"|x - 1| + e^{x} + 3! + 2^{n - 1}",
 ]

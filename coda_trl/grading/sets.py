@@ -91,6 +91,16 @@ def same_set(gold: str, answer: str, equal: Callable[[str, str], bool]) -> bool:
     return left == right
 
 
+def bounds_of(text: str) -> list[str] | None:
+    """Bounds of a set of real numbers, without the infinite ones; `None` if the text is none."""
+    reader = _Reader()
+    try:
+        reader.read(text)
+    except NoSet:
+        return None
+    return [bound for bound in reader.bounds if "\\infty" not in bound]
+
+
 def _line(bounds: list[str], equal: Callable[[str, str], bool], in_order: bool) -> Line:
     """Puts bounds in order. Those without a known value are taken to stand in order, if `in_order`."""
     bounds = list(dict.fromkeys(bounds))
@@ -199,7 +209,9 @@ class _Reader:
     def _chain(self, text: str) -> Set:
         sides, signs = split_top(text, RELATIONS)
         unknowns = [index for index, side in enumerate(sides) if LABEL.match(side)]
-        if len(unknowns) != 1 or len(sides) > 3 or (len(sides) == 3 and unknowns != [1]):
+        if len(sides) == 3 and 1 in unknowns:  # `a < x < b`
+            unknowns = [1]
+        if len(unknowns) != 1 or len(sides) != 2 + (unknowns == [1] and len(sides) == 3):
             raise NoSet
         at = unknowns[0]
         self.unknowns.add(sides[at])

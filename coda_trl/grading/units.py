@@ -49,6 +49,8 @@ _KNOWN_UNITS = {
     "euro": "euro eur €",
     "pound sterling": "gbp £",
     "degree": "degree deg °",
+    "celsius": "celsius centigrade",
+    "fahrenheit": "fahrenheit",
     "radian": "radian rad",
     "newton": "n newton",
     "joule": "j joule",
@@ -74,7 +76,8 @@ _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9
 
 _CURRENCY = re.compile(r"^(-?)\s*(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))\s*")
 _TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹₩¢]))$")
-_DEGREES = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*(?:(?:[CF]|⟦[CF]⟧)(?![A-Za-z]))?")
+_DEGREES = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?")
+_SCALES_OF_TEMPERATURE = {"C": "celsius", "F": "fahrenheit"}
 _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
 _MARKED = re.compile(rf"(?<=[\w}}%)\]!'])\s*(?:\\cdot\s*)?⟦([^⟦⟧\d]*)⟧{_POWER}$")
@@ -136,9 +139,17 @@ def split_unit(text: str) -> Quantity:
         text, percent = text[: sign.start()], True
     if _TRIGONOMETRY.search(text):
         text = _ANGLE.sub(r"\\left(\\frac{\1 \\pi}{180}\\right)", text)
-    elif _DEGREES.search(text):
-        text, unit = _DEGREES.sub("", text), unit or "degree"
+    elif degrees := _DEGREES.search(text):
+        scale = _SCALES_OF_TEMPERATURE.get(degrees.group(1) or degrees.group(2), "degree")
+        text, unit = _DEGREES.sub("", text), unit or scale
     return Quantity(text.strip().rstrip(".,"), unit, percent)
+
+
+def units_differ(one: str | None, other: str | None) -> bool:
+    """Whether two units, `None` if there is none, contradict each other. (45° may be any kind of degrees.)"""
+    if one == other or one is None or other is None:
+        return False
+    return not ("degree" in (one, other) and {one, other} & set(_SCALES_OF_TEMPERATURE.values()))
 
 
 def _expand(match: re.Match) -> str:
@@ -162,6 +173,8 @@ def _canonical(words: str, whole: str) -> str | None:
     dimension = power.group(1) if power else ""
     if names and names[0] in ("square", "sq", "cubic", "cu"):
         dimension = "2" if names[0].startswith("s") else "3"
+        names = names[1:]
+    if names[:1] in (["degree"], ["degrees"]) and len(names) == 2:  # Celsius
         names = names[1:]
     units = [_known(name) for name in names]
     if None in units or len(units) != 1 + words.count("/"):

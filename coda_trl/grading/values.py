@@ -95,18 +95,15 @@ def proportional(one: sympy.Expr, other: sympy.Expr, positive: bool = False) -> 
     """
     for point in _points(one, other):
         # At a point where neither is 0, their values give the factor, if there is one.
-        fixed = [side.xreplace(point).doit() for side in (one, other)]
-        sizes = [side.evalf(30) for side in fixed]
-        if all(size.is_number and size.is_finite and abs(size) > 1e-9 for size in sizes):
-            if positive and not (sizes[0] / sizes[1]).is_positive:
+        try:
+            values = [_Values(point, 30, one.has(sympy.I) or other.has(sympy.I)).value(side) for side in (one, other)]
+        except (ArithmeticError, ValueError):
+            continue
+        if all(abs(value) > 1e-9 for value in values):
+            if positive and not (mpmath.im(values[0]) == mpmath.im(values[1]) == 0 < values[0] * values[1]):
                 return False
-            return same_value(one * fixed[1], other * fixed[0])
+            return same_value(one * other.xreplace(point), other * one.xreplace(point))
     raise Undecided
-
-
-def _unknowns(expression: sympy.Expr) -> set[sympy.Expr]:
-    """Letters and functions that are not known (`f(x)`)."""
-    return expression.free_symbols | expression.atoms(AppliedUndef)
 
 
 def _points(one: sympy.Expr, other: sympy.Expr) -> list[dict[sympy.Expr, sympy.Rational]]:

@@ -1,0 +1,82 @@
+r"""Multiple choice: which option a gold names, and which one an answer chooses."""
+
+import re
+from collections.abc import Sequence
+
+from .literals import words_key
+from .normalize import WORDS, normalize
+
+_GOLD = re.compile(r"^\(?\s*([A-Z])\s*\)?\s*[.,:)]?$")
+_CHOICE = re.compile(
+    r"^(?:(?:the\s+)?(?:(?:correct|right|final|best)\s+)?(?:answer|option|choice)\s*(?:is|:|=)?\s*)?"
+    r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?:\s*(?:$|[.:)](?!\w)|(?=\())|\s+[-—]\s+(?=.*[^\W\d_]{2})|(?=\s+is\b)))(.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_IS_RIGHT = re.compile(
+    r"is\s+(?:the\s+)?(?:only\s+)?(?:(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?|answer)\W*$",
+    re.IGNORECASE,
+)
+_PREDICATE = re.compile(
+    r"(?:is|are|was|isn't|aren't|wasn't|can|can't|cannot|could|may|might|must|should|would|seems|looks)\b",
+    re.IGNORECASE,
+)
+# What chooses another option as well, or takes the choice back.
+_ANOTHER = re.compile(
+    r"^\W*(?:and|or|nor|not|but|vs|versus)\b"  # `B or C`
+    r"|^-|^\s*[+*/^_=<>!]"  # `(B)+1`
+    r"|^(?:[^\w']*[A-Z](?![\w']))+\W*$"  # `A. B`
+    r"|(?<![\w)])\(\s*[A-Za-z]\s*\)"  # `(B) 27, (C)`
+    r"|(?<![\w'.])(?:[a-z]\s*[.)](?!\w)|[A-Z]\s*(?:[.:](?=\s*\w)|\)))"  # `B. bank C. bookstore`
+    r"|\b(?:and|or|nor|not)\s+(?:\(\s*[A-Za-z]\s*\)|[A-Z](?!\w))"
+)
+_LABEL = re.compile(r"^(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=\S)")
+_MARKED_LABEL = re.compile(r"^⟦\s*(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=[^\s⟧])")
+
+
+def gold_letter(gold: str) -> str | None:
+    r"""The option that a gold names (`B`, `(B)`, `\text{(B)}`, `B.`), or `None` if it is no single capital letter."""
+    match = _GOLD.match(WORDS.sub(r"\1", gold))
+    return match.group(1) if match else None
+
+
+def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | None:
+    """
+    The one option that an answer chooses, or `None`.
+
+    Args:
+        answer (`str`):
+            Answer in canonical form. `B`, `b`, `(B)`, `B.`, `B. bookstore`, `B - bookstore`, `(B) 27`, `Option B` and
+            `B is correct` choose B; several letters, `B or C` and `B is wrong` choose nothing.
+        options (`Sequence[str]`, *optional*):
+            Texts of the options, A first. The exact text of one, which no other has, then chooses it.
+
+    Returns:
+        `str` or `None`: the letter.
+    """
+    match = _CHOICE.match(WORDS.sub(r"\1", answer).strip())
+    if match:
+        rest = match.group(3).strip()
+        if (not _PREDICATE.match(rest) or _IS_RIGHT.match(rest)) and not _ANOTHER.search(match.group(3)):
+            return (match.group(1) or match.group(2)).upper()
+    if not options:
+        return None
+    key = _text_key(answer)
+    same = [index for index, option in enumerate(options) if _text_key(normalize(str(option))) == key]
+    return chr(ord("A") + same[0]) if len(same) == 1 and key else None
+
+
+def _text_key(text: str) -> str:
+    return words_key(text) or text
+
+
+def chosen_letters(text: str) -> list[str] | None:
+    """Letters of a list such as `A, B` or `(A), (C)`, sorted; `None` if it is no list of two or more capitals."""
+    items = normalize(WORDS.sub(r"\1", text)).split(", ")
+    if len(items) < 2 or not all(re.fullmatch(r"[A-Z]|\([A-Z]\)", item) for item in items):
+        return None
+    return sorted(item.strip("()") for item in items)
+
+
+def without_label(text: str) -> str:
+    """A value without the letter of its option: 27 of `(C) 27`, as questions of competitions have it."""
+    return _MARKED_LABEL.sub("⟦", _LABEL.sub("", text))
