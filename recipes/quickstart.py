@@ -164,6 +164,8 @@ def main() -> None:
     console.print(
         f"{seconds:.0f} s in all. Report: {page}  Plot: {OUT / 'tokens_per_rung.png'}  Numbers: {OUT / 'summary.json'}"
     )
+    if Path(sys.prefix) == ROOT / ".venv":  # `make quickstart`
+        console.print("For the commands of the documentation: source .venv/bin/activate")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Every file under `recipes/`: TRL parses it, its batch adds up, and its header holds a launch line to paste."""
 
-import importlib.util
 import io
 import itertools
 import re
@@ -13,6 +12,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from rich.console import Console
 from trl import ModelConfig, TrlParser
 
+from coda_trl import train as TRAIN
 from coda_trl.config import CodaGRPOConfig
 from coda_trl.data import DataArguments
 from coda_trl.dry_run import DryRunArguments, dry_run
@@ -29,16 +29,6 @@ PAPER = [path for path in COMPLETE if path.parent.name in ("qwen3-4b", "qwen3-8b
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def train():
-    spec = importlib.util.spec_from_file_location("train", RECIPES / "train.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TRAIN = train()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """The reproduction on the ladder (`benchmarks/ladder`): runs that can start, honest intervals, a page in step."""
 
-import importlib.util
 import itertools
 import json
 import signal
@@ -28,12 +27,9 @@ from summaries import read_summary, summarise_samples, summary_path, thin_log, w
 from tables import accuracy_change, all_tables, token_change  # noqa: E402
 from verdicts import Claim, Quantity  # noqa: E402
 
+from coda_trl import train as TRAIN  # noqa: E402
 from coda_trl.data import DataArguments  # noqa: E402
 from coda_trl.evaluation import Estimate  # noqa: E402
-
-SPEC = importlib.util.spec_from_file_location("train", ROOT / "recipes/train.py")
-TRAIN = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(TRAIN)
 
 
 @pytest.mark.parametrize("name", [name for name, run in matrix.RUNS.items() if run.recipe is not None])

@@ -1,14 +1,13 @@
-"""`recipes/train.py` as a module, and a recipe that takes it a second a step."""
+"""`coda_trl.train`, and a recipe that takes it a second a step."""
 
-import importlib.util
 from pathlib import Path
 
 import yaml
 
+import coda_trl.train
+
+TRAIN = coda_trl.train
 PATH = Path(__file__).parent.parent / "recipes" / "train.py"
-SPEC = importlib.util.spec_from_file_location("train", PATH)
-TRAIN = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(TRAIN)
 
 RECIPE = {
     "dataset": ["ladder=11"],

@@ -96,8 +96,8 @@ class EvaluationConfig:
             raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
         if self.engine == "vllm" and find_spec("vllm") is None:  # before data and model are fetched
             raise ImportError(
-                "engine='vllm', the default, but vLLM is not installed: `pip install \"coda-trl[vllm]\"` (in a clone "
-                "`pip install -e \".[vllm]\"`), or set engine='transformers' (`--engine transformers`): slower"
+                "engine='vllm', the default, but vLLM is not installed: `pip install 'vllm>=0.22,<0.32'`, or set "
+                "engine='transformers' (`--engine transformers`): slower"
             )
 
     @property

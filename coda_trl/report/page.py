@@ -25,8 +25,8 @@ PAGE, NUMBERS = "index.html", "tables.json"
 
 def build_report(
     runs: Mapping[str, Folders],
-    reference: str | None,
-    out: str | os.PathLike,
+    reference: str | None = None,
+    out: str | os.PathLike = "report",
     *,
     title: str = "Reasoning length by difficulty",
     split_by: str = "rung",
@@ -42,9 +42,9 @@ def build_report(
             Folder or folders of every run, by the name it goes by. A folder may hold an evaluation (`samples.jsonl`,
             `summary.json`), a training run (`trainer_state.json`), or both; what is missing is said in the report.
             Runs called `NAME@BUDGET` are drawn as one curve over their token budgets.
-        reference (`str` or `None`):
-            Name of the run that the others are compared with. `None` takes the first if there are several.
-        out (`str` or `os.PathLike`):
+        reference (`str`, *optional*):
+            Name of the run that the others are compared with. By default the first if there are several.
+        out (`str` or `os.PathLike`, *optional*, defaults to `"report"`):
             Folder to write: `index.html`, `tables/`, `figures/`, `tables.json`.
         title (`str`, *optional*, defaults to `"Reasoning length by difficulty"`):
             Heading of the page.

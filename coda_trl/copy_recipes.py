@@ -1,0 +1,46 @@
+"""Writes the recipes, launch files and scripts that come with the package into a folder.
+
+coda-recipes [FOLDER]
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from .ladder import CHECKPOINT
+
+_PACKAGE = Path(__file__).parent
+# In an installed package they lie inside it, in a clone beside it.
+RECIPES = next(folder for folder in (_PACKAGE / "recipes", _PACKAGE.parent / "recipes") if folder.is_dir())
+
+
+def copy_recipes(folder: Path) -> None:
+    """
+    Copies the folder `recipes`. Recipes of the ladder name its checkpoint where it is installed.
+
+    Args:
+        folder (`Path`):
+            Where to. Must not exist.
+
+    Raises:
+        FileExistsError: If it does.
+    """
+    shutil.copytree(RECIPES, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in folder.glob("ladder/*.yaml"):
+        path.write_text(path.read_text().replace("coda_trl/ladder/checkpoint", CHECKPOINT))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default="recipes", help="New folder (default: %(default)s).")
+    folder = parser.parse_args().folder
+    try:
+        copy_recipes(folder)
+    except FileExistsError:
+        sys.exit(f"error: {folder} exists. Name another folder, or remove it.")
+    print(f"Recipes are in {folder}. To start: coda-train --config {folder}/ladder/coda.yaml")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""What a user of the package alone has: its commands, recipes that can be copied out, and all of its modules."""
+
+import importlib
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from coda_trl import train
+from coda_trl.copy_recipes import main as copy_recipes
+from coda_trl.ladder import CHECKPOINT
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_commands_exist():
+    for target in PYPROJECT["project"]["scripts"].values():
+        module, _, function = target.partition(":")
+        assert callable(vars(importlib.import_module(module))[function])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> list[str]:
+    """Names of the files in a wheel of this tree."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for file in filter(None, files.split("\0")):
+        if (ROOT / file).is_file():
+            (source / file).parent.mkdir(parents=True, exist_ok=True)
+            (source / file).write_bytes((ROOT / file).read_bytes())
+    code = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(out)!r}))"
+    subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=True)
+    (path,) = out.glob("*.whl")
+    return zipfile.ZipFile(path).namelist()
+
+
+def test_a_wheel_holds_every_module_and_all_that_modules_read(wheel):
+    package = ROOT / "coda_trl"
+    expected = {f"coda_trl/{path.relative_to(package)}" for path in package.rglob("*.py")}
+    expected |= {"coda_trl/py.typed", "coda_trl/ladder/checkpoint/model.safetensors"}
+    expected |= {f"coda_trl/report/templates/{path.name}" for path in (package / "report" / "templates").iterdir()}
+    recipes = [path for path in (ROOT / "recipes").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    expected |= {f"coda_trl/recipes/{path.relative_to(ROOT / 'recipes')}" for path in recipes}
+    assert expected - set(wheel) == set()
+    assert [name for name in wheel if name.startswith(("tests/", "benchmarks/", "docs/"))] == []
+
+
+def test_copied_recipes_train_in_an_empty_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["coda-recipes"])
+    copy_recipes()
+    assert "coda-train --config recipes/ladder/coda.yaml" in capsys.readouterr().out
+    assert yaml.safe_load(Path("recipes/ladder/coda.yaml").read_text())["model_name_or_path"] == CHECKPOINT
+    small = "--generation_batch_size 16 --per_device_train_batch_size 16 --gradient_accumulation_steps 1 --max_steps 1"
+    assert train.main(["--config", "recipes/ladder/coda.yaml", *small.split()]) == 0
+    assert Path("runs/ladder-coda/model.safetensors").is_file()
+    with pytest.raises(SystemExit, match="error: recipes exists"):
+        copy_recipes()
+
+
+def test_without_arguments_it_says_what_to_give(caplog):
+    assert train.main([]) == 2
+    assert "give --config RECIPE, such as recipes/ladder/coda.yaml" in caplog.text
