@@ -88,8 +88,8 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) 
     columns = np.stack(columns, axis=1)
     counts = _draw_counts(len(columns), num_resamples, seed)
     sums = np.empty((num_resamples, 2))
-    for start in range(0, num_resamples, 256):  # in slices: the product is taken in double precision
-        sums[start : start + 256] = counts[start : start + 256].astype(np.float64) @ columns
+    for start in range(0, num_resamples, 32):  # in slices that a cache holds in double precision
+        sums[start : start + 32] = counts[start : start + 32].astype(np.float64) @ columns
     return np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)
 
 
