@@ -9,6 +9,7 @@ import re
 import runpy
 import shlex
 import sys
+import tomllib
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,9 @@ DOCS = ROOT / "docs"
 FOLDERS = ("benchmarks", "coda_trl", "docs", "notebooks", "recipes", "tests")
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]  # the reference is docstrings, which run as doctests
+
+
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 
 
 def name(path: Path) -> str:
@@ -164,9 +168,8 @@ def test_every_page_is_in_the_index():
 def commands(path: Path) -> list[str]:
     """Lines of shell blocks, and commands in running text."""
     lines = [line for block in fences(path, "bash") for line in block.content.replace("\\\n", " ").splitlines()]
-    return [
-        line for line in lines + inline_code(path) if re.match(r"(\w+=\S+ )*(python|accelerate|make|sbatch) ", line)
-    ]
+    command = re.compile(rf"(\w+=\S+ )*((python|accelerate|make|sbatch) |({'|'.join(SCRIPTS)})( |$))")
+    return [line for line in lines + inline_code(path) if command.match(line)]
 
 
 @functools.cache
@@ -197,14 +200,17 @@ def check_command(line: str) -> None:
             re.findall(r"^(\w+) \?=", makefile, re.M)
         )
         return
-    if "recipes/train.py" in words and "--config" in words:
-        start = words.index("recipes/train.py")
+    script = next((word for word in words if word in ("recipes/train.py", "coda-train")), None)
+    if script is not None and "--config" in words:
+        start = words.index(script)
         launcher, argv = words[:start], words[start + 1 :]
         for option, setting in {"--config_file": "--accelerate_config", "--num_processes": "--num_processes"}.items():
             if option in launcher:
                 argv += [setting, launcher[launcher.index(option) + 1]]
         if argv[argv.index("--config") + 1] in files:  # not a placeholder
             parse(*argv)
+        return
+    if words[0] in SCRIPTS:
         return
     script = words[2] if words[1] == "-m" else words[1]
     options = {word for word in words if word.startswith("--")}

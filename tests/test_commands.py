@@ -1,0 +1,129 @@
+"""
+Commands of README, docs, recipe heads and docstrings run as they stand, one after the other in one folder, only small.
+
+Left out by rule are those that need a GPU or the hub, set up an environment, measure, or rewrite committed files.
+"""
+
+import re
+import runpy
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from test_docs import PAGES, ROOT, SCRIPTS, commands, name
+
+from coda_trl.evaluation import EvaluationConfig
+from coda_trl.ladder import CHECKPOINT
+
+SOURCES = [*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "recipes").glob("*.py"), *(ROOT / "coda_trl").rglob("*.py")]
+# What makes a run small. Later arguments win.
+SMALLER = {
+    "train": "--dataset ladder=32 --generation_batch_size 16 --per_device_train_batch_size 16 "
+    "--gradient_accumulation_steps 1 --max_steps 1 --save_strategy no",
+    "evaluate": "--limit 2 --n 2",
+}
+
+
+def head(path: Path) -> list[str]:
+    """Commands that stand on lines of their own in comments and docstrings."""
+    lines = re.sub(r"\\+\n", " ", path.read_text()).splitlines()
+    return [line for line in (line.strip("# ") for line in lines) if re.match(r"(python|accelerate|coda-\w+) ", line)]
+
+
+def normalise(line: str) -> list[str]:
+    """A command as script or module and its arguments, without launcher, shell comments and brackets."""
+    words = shlex.split(
+        re.sub(r"[\[\]]", "", line.replace("[--jobs N]", "").replace("[--timeout S]", "")), comments=True
+    )
+    if words[0] in SCRIPTS:
+        return [SCRIPTS[words[0]].partition(":")[0], *words[1:]]
+    if words[:2] == ["python", "-m"]:
+        return words[2:]
+    scripts = [index for index, word in enumerate(words) if word.endswith(".py")]
+    return words[scripts[0] :] if scripts else words
+
+
+def kind(words: list[str]) -> str:
+    return {"__main__": "report"}.get(stem := re.split(r"[./]", words[0].removesuffix(".py"))[-1], stem)
+
+
+def left_out(words: list[str]) -> bool:
+    """Whether a command sets up an environment, measures, rewrites committed files, or needs a GPU or the hub."""
+    if words[0] in ("make", "git", "pip", "sbatch", "accelerate") or words[0].startswith(
+        ("benchmarks/", "docs/", "notebooks/")
+    ):
+        return True
+    if len(words) == 1:  # a name in running text, unless it is complete
+        return kind(words) != "copy_recipes"
+    if any(
+        re.fullmatch(r"MODEL|RECIPE|FILE|DIR|FOLDER|.*[$%<].*|\.\.\.", word) for word in words
+    ):  # a placeholder of the reader's
+        return True
+    if kind(words) == "train" and not {"--dry_run", "--help"} & set(words):
+        return not yaml.safe_load((ROOT / words[words.index("--config") + 1]).read_text()).get("use_cpu", False)
+    if kind(words) == "evaluate" and "--benchmarks" in words:
+        return words[words.index("--benchmarks") + 1] != "ladder"
+    return words[0].startswith(("coda_trl.ladder", "recipes/quickstart"))  # minutes or an hour: tests/test_ladder.py
+
+
+def to_run() -> dict[str, list[str]]:
+    """One command of each kind: those that differ in the values of their options alone are one."""
+    found = {}
+    lines = [(name(path), line) for path in [*PAGES, ROOT / "CONTRIBUTING.md"] for line in commands(path)]
+    lines += [(name(path), line) for path in sorted(SOURCES) for line in head(path)]
+    for place, line in lines:
+        words = normalise(line)
+        if not left_out(words):
+            options = tuple(sorted(word for word in words if word.startswith("--")))
+            found.setdefault((kind(words), options), (place, words))
+    order = ["copy_recipes", "train", "evaluate", "report", "grading"]
+    ordered = sorted(found.values(), key=lambda each: order.index(kind(each[1])))
+    return {f"{place}: {' '.join(words)}": words for place, words in ordered}
+
+
+COMMANDS = to_run()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A clone, with what the reader of the pages has at the time: runs, cases to grade, a model's sizes."""
+    folder = tmp_path_factory.mktemp("clone")
+    for part in ("recipes", "coda_trl"):
+        (folder / part).symlink_to(ROOT / part)
+    (folder / "CASES.jsonl").write_text('{"id": 1, "completion": "\\\\boxed{2}", "gold": "2"}\n')
+    (folder / "path" / "to").mkdir(parents=True)
+    shutil.copy(ROOT / "recipes/qwen3-8b/config.json", folder / "path" / "to")
+    for run in ("grpo", "coda"):
+        shutil.copytree(CHECKPOINT, folder / "runs" / run)
+    return folder
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_a_command_of_the_documentation_runs(words, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    if kind(words) == "copy_recipes":
+        monkeypatch.chdir(folder / "path")
+    if (model := next(iter(words[2:3]), "")).startswith("runs/") and not Path(model).exists():
+        shutil.copytree(CHECKPOINT, model)  # of a training that another one stands for
+    smaller = "" if {"--dry_run", "--help"} & set(words) else SMALLER.get(kind(words), "")
+    monkeypatch.setattr(sys, "argv", [*words, *smaller.split()])
+    try:
+        if words[0].endswith(".py"):
+            runpy.run_path(words[0], run_name="__main__")
+        else:
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        assert not end.code, end.code
+    for run in ("grpo", "coda"):  # as the hub's benchmarks and data would leave them, for the report
+        if kind(words) == "evaluate" and "--output_dir" in words:
+            shutil.copytree(words[words.index("--output_dir") + 1], f"runs/{run}-eval", dirs_exist_ok=True)
+        if Path("runs/ladder-coda/trainer_state.json").exists():
+            shutil.copy("runs/ladder-coda/trainer_state.json", f"runs/{run}")
+
+
+def test_every_kind_of_command_is_among_them():
+    assert {kind(words) for words in COMMANDS.values()} == {"copy_recipes", "train", "evaluate", "report", "grading"}
+    assert "--max_tokens" in str(list(COMMANDS)) and EvaluationConfig.max_tokens > 48  # a ladder's answer is short
