@@ -13,13 +13,15 @@ from collections.abc import Callable
 from trl.rewards import accuracy_reward as trl_accuracy
 from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment, think_format_reward
 
-from .grading import default_pool
+from .grading import default_pool, opens_thinking
 from .grading.choice import chosen_letter, gold_letter
 from .grading.normalize import normalize
 
 LogExtra = Callable[[str, list], None]
 LogMetric = Callable[[str, float], None]
 Completion = str | list[dict]
+
+_STRAY = 0.1  # share of completions that may close a block which they did not open
 
 
 def completion_text(completion: Completion) -> str:
@@ -44,6 +46,8 @@ def completion_text(completion: Completion) -> str:
 def accuracy_reward(
     completions: list[Completion],
     solution: list[str | int | float | None],
+    prompts: list[str | list[dict]] | None = None,
+    prompt_opens_thinking: list[bool] | None = None,
     log_extra: LogExtra | None = None,
     log_metric: LogMetric | None = None,
     **kwargs,
@@ -59,6 +63,12 @@ def accuracy_reward(
             Completions, as text or as messages.
         solution (`list[str]`):
             Right answer of each, with or without `\boxed{}`. Numbers are fine, too.
+        prompts (`list[str]` or `list[list[dict]]`, *optional*):
+            Provided by the trainer.
+        prompt_opens_thinking (`list[bool]`, *optional*):
+            Whether the chat template ends each prompt inside an open `<think>` block, so that an answer has to follow a
+            `</think>`. Provided by [`CodaGRPOTrainer`]. With another trainer it may be a column of the data set; without it, plain-text prompts are looked at, and of conversations it is guessed
+            from completions that close a block which they did not open.
         log_extra (`Callable`, *optional*):
             Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of
             the completions table.
@@ -84,7 +94,7 @@ def accuracy_reward(
     """
     start = time.perf_counter()
     golds = list(map(_gold, solution))
-    grades = default_pool().grade([completion_text(completion) for completion in completions], golds)
+    grades = default_pool().grade(_texts(completions, prompts, prompt_opens_thinking), golds)
     if log_extra is not None:
         log_extra("solution", list(solution))
         log_extra(
@@ -99,6 +109,32 @@ def accuracy_reward(
         log_metric("coda/grading_timeouts", float(sum(grade.stopped for grade in grades)))
         log_metric("coda/grading_seconds", time.perf_counter() - start)
     return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
+
+
+def _texts(
+    completions: list[Completion],
+    prompts: list[str | list[dict]] | None,
+    prompt_opens_thinking: list[bool] | None,
+) -> list[str]:
+    """Texts of completions, behind the `<think>` that the prompt opened for them."""
+    texts = [completion_text(completion) for completion in completions]
+    opened = prompt_opens_thinking
+    if opened is None and prompts and all(isinstance(prompt, str) for prompt in prompts):
+        opened = map(opens_thinking, prompts)
+    if opened is None:
+        closed_only = sum("<think>" not in text.partition("</think>")[0] for text in texts if "</think>" in text)
+        opened = [closed_only > len(texts) * _STRAY] * len(texts)
+    return [
+        f"<think>{text}" if is_open and not _has_reasoning_apart(completion) else text
+        for text, completion, is_open in zip(texts, completions, opened, strict=True)
+    ]
+
+
+def _has_reasoning_apart(completion: Completion) -> bool:
+    """Whether the tokenizer has taken the reasoning out of the text, as TRL lets it for tool calls."""
+    return not isinstance(completion, str) and any(
+        completion[-1].get(key) for key in ("reasoning_content", "thinking")
+    )
 
 
 def trl_accuracy_reward(
@@ -148,6 +184,8 @@ def choice_reward(
     completions: list[Completion],
     solution: list[str | None],
     options: list[list[str]] | None = None,
+    prompts: list[str | list[dict]] | None = None,
+    prompt_opens_thinking: list[bool] | None = None,
     log_extra: LogExtra | None = None,
     **kwargs,
 ) -> list[float | None]:
@@ -165,6 +203,8 @@ def choice_reward(
             Letter of the right option of each.
         options (`list[list[str]]`, *optional*):
             Texts of the options of each question, A first.
+        prompts (`list[str]` or `list[list[dict]]`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
+            As in [`accuracy_reward`].
         log_extra (`Callable`, *optional*):
             Provided by the trainer. Receives the columns `solution` and `answer_parsed` of the completions table.
         **kwargs:
@@ -188,8 +228,7 @@ def choice_reward(
     golds = [
         gold if (gold := _gold(value)) is not None and gold_letter(normalize(gold)) else None for value in solution
     ]
-    texts = [completion_text(completion) for completion in completions]
-    grades = default_pool().grade(texts, golds, options=options)
+    grades = default_pool().grade(_texts(completions, prompts, prompt_opens_thinking), golds, options=options)
     if log_extra is not None:
         log_extra("solution", list(solution))
         log_extra(

@@ -15,6 +15,8 @@ from typing_extensions import override
 from .compatibility import check_overrides
 from .config import CodaGRPOConfig
 from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, probe, says_right_or_wrong
+from .grading import opens_thinking
+from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
 from .shaping import NEED_BUDGET, shape_rewards
@@ -182,7 +184,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     @override
     def _generate(self, prompts):
         output = super()._generate(prompts)
-        _, completion_ids, tool_mask, *_ = output
+        prompt_ids, completion_ids, tool_mask, *_ = output
+        ends = [self._tokenizer.decode(ids[-PROMPT_END:]) for ids in prompt_ids]
+        self._opens_thinking = list(map(opens_thinking, ends))
         if tool_mask is None:
             self._completion_lengths = [len(ids) for ids in completion_ids]
         else:  # 1 where the model wrote the token, 0 where a tool or an environment did
@@ -210,10 +214,14 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self._log_gates(shaped, len(prompts))
         return rewards
 
-    def _base_rewards(self, *batch):
+    def _base_rewards(self, inputs, *batch):
         """TRL's rewards of all processes, one column a function."""
         start = time.perf_counter()
-        rewards = super()._calculate_rewards(*batch)
+        inputs = [  # only the chat template knows, and reward functions do not see it
+            {**example, "prompt_opens_thinking": is_open}
+            for example, is_open in zip(inputs, self._opens_thinking, strict=True)
+        ]
+        rewards = super()._calculate_rewards(inputs, *batch)
         self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)
         for name, infinite in zip(self.reward_func_names, rewards.isinf().any(dim=0), strict=True):
             if infinite:  # one is enough to make advantages, and then every parameter, infinite or NaN

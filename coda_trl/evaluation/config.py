@@ -1,5 +1,6 @@
 """Settings of an evaluation."""
 
+import json
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import Any
@@ -35,6 +36,9 @@ class EvaluationConfig:
             Seed that the seeds of the samples derive from.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"` applies the chat template; `"plain"` gives the bare text to a base model without one.
+        chat_template_kwargs (`dict[str, Any]` or `str`, *optional*):
+            Settings of the chat template, as in training; `{"enable_thinking": false}` switches the thinking of hybrid
+            models off. JSON on the command line.
         token_budget (`int`, *optional*):
             Tokens that the prompts ask for (`Think for N tokens.`), as models trained with L1 expect. It is noted with
             the results; [`~loading.load_benchmark`] puts it into the prompts.
@@ -67,6 +71,9 @@ class EvaluationConfig:
     max_tokens: int = field(default=16384, metadata={"help": "Limit on generated tokens."})
     seed: int = field(default=0, metadata={"help": "Seed that the seeds of the samples derive from."})
     prompt_format: str = field(default="chat", metadata={"help": "'chat' (with the chat template) or 'plain'."})
+    chat_template_kwargs: dict | str | None = field(
+        default=None, metadata={"help": "Settings of the chat template, as JSON: '{\"enable_thinking\": false}'."}
+    )
     token_budget: int | None = field(default=None, metadata={"help": "Ask for this many tokens, for L1 models."})
     dtype: str = field(default="auto", metadata={"help": f"Number format of the weights: {', '.join(DTYPES)}."})
     batch_size: int = field(default=64, metadata={"help": "Answers at a time, with transformers."})
@@ -84,6 +91,18 @@ class EvaluationConfig:
             raise ValueError(f"prompt_format must be 'chat' or 'plain', got {self.prompt_format!r}")
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if isinstance(self.chat_template_kwargs, str):
+            try:
+                self.chat_template_kwargs = json.loads(self.chat_template_kwargs)
+            except json.JSONDecodeError as problem:
+                raise ValueError(
+                    f"chat_template_kwargs must be JSON such as '{{\"enable_thinking\": false}}', got "
+                    f"{self.chat_template_kwargs!r} ({problem})"
+                ) from None
+        if not isinstance(self.chat_template_kwargs, dict | None):
+            raise ValueError(f"chat_template_kwargs must be names with values, got {self.chat_template_kwargs!r}")
+        if self.chat_template_kwargs and self.prompt_format == "plain":
+            raise ValueError("chat_template_kwargs need prompt_format='chat': plain prompts have no template")
         for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:  # a configuration file may hold anything
@@ -113,6 +132,7 @@ class EvaluationConfig:
             "engine",
             "seed",
             "prompt_format",
+            "chat_template_kwargs",
             "token_budget",
             "dtype",
         )

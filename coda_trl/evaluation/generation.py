@@ -42,6 +42,8 @@ class Request:
             How many samples are wanted, numbered onwards from the first.
         seed (`int`):
             Seed of the problem; sample `i` is drawn with `seed + i`.
+        opens_thinking (`bool`, *optional*, defaults to `False`):
+            Whether the prompt ends inside an open `<think>` block.
     """
 
     benchmark: str
@@ -50,6 +52,7 @@ class Request:
     first_sample: int
     num_samples: int
     seed: int
+    opens_thinking: bool = False
 
 
 @dataclass(frozen=True)

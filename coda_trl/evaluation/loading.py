@@ -98,7 +98,11 @@ def ladder_problems(problems_per_rung: int = LADDER_PROBLEMS, seed: int = 1) -> 
 
 
 def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
-    grades = default_pool().grade(list(completions), [problem["solution"] for problem in problems])
+    grades = default_pool().grade(
+        list(completions),
+        [problem["solution"] for problem in problems],
+        options=[problem.get("options") for problem in problems],
+    )
     return [grade.verdict for grade in grades]
 
 

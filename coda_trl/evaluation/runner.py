@@ -17,6 +17,8 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from .. import __version__
+from ..grading import opens_thinking
+from ..grading.extract import PROMPT_END, REASONING_START
 from .benchmarks import Benchmark, Problem
 from .bootstrap import estimate
 from .columns import load_samples
@@ -128,16 +130,19 @@ def build_requests(
         missing = [sample for sample in range(config.n) if sample not in done.get(key, ())]
         if not missing:
             continue
-        prompt_ids = _encode(tokenizer, problem["prompt"])
+        prompt_ids = _encode(tokenizer, problem["prompt"], config.chat_template_kwargs)
+        is_open = opens_thinking(tokenizer.decode(prompt_ids[-PROMPT_END:]))
         seed = zlib.crc32(json.dumps([config.seed, *key]).encode())
         starts = [sample for sample in missing if sample - 1 not in missing]
         for start in starts:
             end = next(sample for sample in range(start, config.n + 1) if sample not in missing)
-            requests.append(Request(*key, prompt_ids, start, end - start, seed))
+            requests.append(Request(*key, prompt_ids, start, end - start, seed, is_open))
     return requests
 
 
-def _encode(tokenizer: PreTrainedTokenizerBase, prompt: str | list[dict[str, str]]) -> tuple[int, ...]:
+def _encode(
+    tokenizer: PreTrainedTokenizerBase, prompt: str | list[dict[str, str]], template_kwargs: dict[str, Any] | None
+) -> tuple[int, ...]:
     if isinstance(prompt, str):
         return tuple(tokenizer(prompt).input_ids)
     if tokenizer.chat_template is None:
@@ -145,7 +150,11 @@ def _encode(tokenizer: PreTrainedTokenizerBase, prompt: str | list[dict[str, str
             "the prompts are lists of messages, but the tokenizer has no chat template: set prompt_format=plain, or "
             "save the model with a tokenizer that has one"
         )
-    return tuple(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False))
+    return tuple(
+        tokenizer.apply_chat_template(
+            prompt, add_generation_prompt=True, tokenize=True, return_dict=False, **(template_kwargs or {})
+        )
+    )
 
 
 def _build_engine(
@@ -218,9 +227,8 @@ def _grade(
     for name, group in by_benchmark.items():
         answered = [problems[name, generation.request.problem_id] for generation in group]
         benchmark = answered[0][0]
-        verdicts = _verdicts(
-            benchmark, [generation.text for generation in group], [problem for _, problem in answered]
-        )
+        texts = [REASONING_START + one.text if one.request.opens_thinking else one.text for one in group]
+        verdicts = _verdicts(benchmark, texts, [problem for _, problem in answered])
         for generation, (_, problem), verdict in zip(group, answered, verdicts, strict=True):
             samples.append(
                 {name: problem[name] for name in benchmark.keep if name in problem}

@@ -11,7 +11,7 @@ from .pool import Grade, GradingPool, default_pool
 __all__ = ["Grade", "GradingPool", "default_pool", "final_answer", "grade", "opens_thinking"]
 
 
-def grade(completion: str, gold: str | None, thinking: bool = False) -> bool | None:
+def grade(completion: str, gold: str | None) -> bool | None:
     r"""
     Grades one completion.
 
@@ -21,11 +21,10 @@ def grade(completion: str, gold: str | None, thinking: bool = False) -> bool | N
 
     Args:
         completion (`str`):
-            Text of the model, with or without its reasoning.
+            Text of the model, with or without its reasoning; with `<think>` in front if the prompt
+            [`opens_thinking`].
         gold (`str` or `None`):
             Right answer, with or without `\boxed{}`.
-        thinking (`bool`, *optional*, defaults to `False`):
-            Whether the prompt ended inside an open `<think>` block (see [`opens_thinking`]).
 
     Returns:
         `bool` or `None`: `None` only if the gold cannot be read.
@@ -40,4 +39,4 @@ def grade(completion: str, gold: str | None, thinking: bool = False) -> bool | N
 
     ```
     """
-    return default_pool().grade([completion], [gold], thinking=thinking)[0].verdict
+    return default_pool().grade([completion], [gold])[0].verdict

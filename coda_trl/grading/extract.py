@@ -4,6 +4,7 @@ import re
 
 REASONING_START = "<think>"
 REASONING_END = "</think>"
+PROMPT_END = 16  # tokens at the end of a prompt that hold its `<think>`, however that is cut into tokens
 # A box that encloses the last one starts at most this many characters before it (a longer answer is refused anyway).
 ENCLOSING_WINDOW = 4096
 
@@ -14,34 +15,55 @@ _TOKEN = re.compile(r"\\\\?(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*+)(?=\s*(?:[$*.,;]|\\[\])])|\s*\n|\s[A-Za-z]{2})")
 
 
-def after_reasoning(completion: str, thinking: bool = False) -> str:
+def after_reasoning(completion: str) -> str:
     """
     Returns the part of a completion that can hold the final answer.
 
     Args:
         completion (`str`):
-            Text of the model, with or without its reasoning.
-        thinking (`bool`, *optional*, defaults to `False`):
-            Whether the prompt ended inside an open `<think>` block.
+            Text of the model, with or without its reasoning. What the prompt opened ([`opens_thinking`]) has to stand
+            in front.
 
     Returns:
-        `str`: what follows the last `</think>`, up to a `<think>` that is never closed. If there is no `</think>`,
-        the whole text, or nothing of it if the prompt opened the block.
+        `str`: what follows the last `</think>` (the whole text if there is none), up to a `<think>` that is
+        never closed.
     """
     end = completion.rfind(REASONING_END)
-    if end < 0 and thinking:
-        return ""
     tail = completion[end + len(REASONING_END) :] if end >= 0 else completion
     reopened = tail.find(REASONING_START)
     return tail if reopened < 0 else tail[:reopened]
 
 
 def opens_thinking(prompt: str) -> bool:
-    """Whether a rendered prompt ends inside an open `<think>` block, as the templates of R1-Distill and others do."""
+    """
+    Whether a prompt ends inside an open `<think>` block, as the chat templates of R1-Distill and Qwen3-Thinking do.
+
+    The completion then has no `<think>` of its own. Grade `"<think>" + completion`: otherwise a box guessed in the middle
+    of reasoning that is cut off would be the answer.
+
+    Args:
+        prompt (`str`):
+            Prompt as the model gets it, after the chat template, or its end.
+
+    Returns:
+        `bool`
+
+    Example:
+
+    ```python
+    >>> from coda_trl.grading import grade, opens_thinking
+
+    >>> opens_thinking("<|im_start|>assistant\n<think>\n"), opens_thinking("<think>\n\n</think>\n\n")
+    (True, False)
+    >>> grade("<think>" + r"Perhaps \boxed{7}, but wait", "7")
+    False
+
+    ```
+    """
     return prompt.rstrip().endswith(REASONING_START)
 
 
-def final_answer(completion: str, thinking: bool = False) -> str | None:
+def final_answer(completion: str) -> str | None:
     r"""
     Returns the content of the last box after the end of the reasoning.
 
@@ -52,8 +74,6 @@ def final_answer(completion: str, thinking: bool = False) -> str | None:
     Args:
         completion (`str`):
             Text of the model, with or without its reasoning.
-        thinking (`bool`, *optional*, defaults to `False`):
-            Whether the prompt ended inside an open `<think>` block, so that only what follows `</think>` counts.
 
     Returns:
         `str` or `None`: the content of the box, untouched, or `None` if there is no answer.
@@ -68,7 +88,7 @@ def final_answer(completion: str, thinking: bool = False) -> str | None:
 
     ```
     """
-    text = after_reasoning(completion, thinking)
+    text = after_reasoning(completion)
     last = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     if last < 0:
         return None

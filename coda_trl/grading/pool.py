@@ -109,7 +109,6 @@ class GradingPool:
         golds: Sequence[str | None],
         progress: Callable[[int], None] | None = None,
         options: Sequence[Sequence[str] | None] | None = None,
-        thinking: Sequence[bool] | bool = False,
     ) -> list[Grade]:
         """
         Grades a batch.
@@ -124,9 +123,6 @@ class GradingPool:
             options (`Sequence[Sequence[str] | None]`, *optional*):
                 Texts of the options of each multiple-choice question, A first. The text of the right one is then
                 right, as its letter is.
-            thinking (`Sequence[bool]` or `bool`, *optional*, defaults to `False`):
-                Whether each prompt, or all of them, ended inside an open `<think>` block: only what follows `</think>`
-                holds the answer.
 
         Returns:
             `list[Grade]`: in the order of the completions.
@@ -138,8 +134,7 @@ class GradingPool:
             raise ValueError(f"There are {len(completions)} completions but {len(golds)} golds; each needs its own.")
         grades: list[Grade | None] = [None] * len(completions)
         same: dict[Case, list[int]] = {}  # completions of a group often end in the same answer
-        thinking = [thinking] * len(completions) if isinstance(thinking, bool) else thinking
-        answers = list(map(final_answer, completions, thinking))
+        answers = list(map(final_answer, completions))
         for index, (answer, gold) in enumerate(zip(answers, golds, strict=True)):
             case = prepare(gold, answer, options[index] if options is not None else None)
             if case is None:

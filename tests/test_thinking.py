@@ -1,0 +1,169 @@
+"""Thinking that is cut off holds no answer, whoever opened it: the model, or the chat template in its place."""
+
+import json
+from functools import wraps
+from pathlib import Path
+
+import pytest
+from datasets import Dataset
+from small_training import SETTINGS
+from transformers import AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.evaluation import Benchmark, EvaluationConfig, read_samples
+from coda_trl.evaluation.generation import Generation
+from coda_trl.evaluation.loading import load_benchmark
+from coda_trl.evaluation.runner import evaluate
+from coda_trl.grading import opens_thinking
+from coda_trl.rewards import accuracy_reward, choice_reward
+
+TURNS = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+START = "<|im_start|>assistant\n"
+# What public templates put in front of the completion: name, template, its settings, and whether thinking is open.
+TEMPLATES = {
+    "no thinking": (TURNS + START, {}, False),
+    "Qwen3": (
+        TURNS + START + "{% if enable_thinking is defined and enable_thinking is false %}"
+        "{{ '<think>\n\n</think>\n\n' }}{% endif %}",
+        {},
+        False,
+    ),
+    "Qwen3-Thinking-2507": (TURNS + START + "{{ '<think>\n' }}", {}, True),
+    "R1-Distill": (
+        "{% for message in messages %}{% if message.role == 'user' %}<｜User｜>{{ message.content }}{% endif %}"
+        "{% endfor %}{{ '<｜Assistant｜><think>\n' }}",
+        {},
+        True,
+    ),
+}
+TEMPLATES["Qwen3 without thinking"] = (TEMPLATES["Qwen3"][0], {"enable_thinking": False}, False)
+# Completions for a gold of 7, and whether they are right without and with an open block.
+COMPLETIONS = {
+    r"maybe \boxed{7} but wait": (1.0, 0.0),
+    r"it is 7</think>So \boxed{7}.": (1.0, 1.0),
+    r"it is \boxed{7}</think>So \boxed{8}.": (0.0, 0.0),
+    r"<think>maybe \boxed{7} but": (0.0, 0.0),
+}
+PROMPT = [{"role": "user", "content": "What is 3 + 4?"}]
+
+
+def expected(is_open: bool) -> list[float]:
+    return [verdicts[is_open] for verdicts in COMPLETIONS.values()]
+
+
+@pytest.fixture(params=TEMPLATES)
+def template(request, tool_model):
+    template, settings, is_open = TEMPLATES[request.param]
+    tokenizer = AutoTokenizer.from_pretrained(tool_model)
+    tokenizer.chat_template = template
+    return tokenizer, settings, is_open
+
+
+def test_templates(template):
+    tokenizer, settings, is_open = template
+    text = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True, tokenize=False, **settings)
+    assert opens_thinking(text) is is_open
+
+
+def train(trainer_class, config_class, tool_model, tokenizer, folder, monkeypatch, **settings):
+    """Rewards of one step whose rollouts are `COMPLETIONS`."""
+    seen = []
+
+    @wraps(accuracy_reward)
+    def reward(*args, **kwargs):
+        seen.extend(accuracy_reward(*args, **kwargs))
+        return seen[-len(kwargs["prompts"]) :]
+
+    def generate(self, prompt_ids, *args, **kwargs):
+        texts = list(COMPLETIONS) * (len(prompt_ids) // len(COMPLETIONS))
+        return [tokenizer(text).input_ids + [tokenizer.eos_token_id] for text in texts], None
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", generate)
+    args = config_class(str(folder), **(SETTINGS | {"max_steps": 1, "num_generations": 4} | settings))
+    data = Dataset.from_list([{"prompt": PROMPT, "solution": "7"}] * 4)
+    trainer_class(tool_model, reward, args, data, processing_class=tokenizer).train()
+    return seen[:4]
+
+
+def test_the_trainer_knows_what_the_template_opened(template, tool_model, tmp_path, monkeypatch):
+    tokenizer, settings, is_open = template
+    rewards = train(
+        CodaGRPOTrainer, CodaGRPOConfig, tool_model, tokenizer, tmp_path, monkeypatch, chat_template_kwargs=settings
+    )
+    assert rewards == expected(is_open)
+
+
+def test_plain_trl_guesses_it_from_blocks_that_are_closed_only(tool_model, tmp_path, monkeypatch):
+    tokenizer = AutoTokenizer.from_pretrained(tool_model)
+    tokenizer.chat_template = TEMPLATES["R1-Distill"][0]
+    assert train(GRPOTrainer, GRPOConfig, tool_model, tokenizer, tmp_path, monkeypatch) == expected(True)
+
+
+@pytest.mark.parametrize("reward", [accuracy_reward, choice_reward])
+def test_what_a_reward_function_can_know_without_the_trainer(reward):
+    gold = "B"
+    cut, finished = r"maybe \boxed{B} but", r"well</think>\boxed{B}"
+    rollouts = [[{"role": "assistant", "content": text}] for text in (cut, finished)]
+    assert reward(rollouts, [gold] * 2, prompts=[PROMPT] * 2) == [0.0, 1.0]
+    assert reward(rollouts[:1], [gold], prompts=[PROMPT]) == [1.0]  # nothing tells
+    assert reward(rollouts[:1], [gold], prompts=[PROMPT], prompt_opens_thinking=[True]) == [0.0]
+    assert reward([cut, finished], [gold] * 2, prompts=["Question\n<think>\n", "Question\n"]) == [0.0, 1.0]
+    assert reward([cut] * 2, [gold] * 2, prompts=["Question\n<think>\n", "Question\n"]) == [0.0, 1.0]
+    # a stray tag does not make the others wrong
+    assert reward([cut] * 20 + [finished], [gold] * 21, prompts=[PROMPT] * 21) == [1.0] * 21
+    # TRL took the reasoning out of the message
+    apart = [{"role": "assistant", "content": r"\boxed{B}", "reasoning_content": "well"}]
+    assert reward([apart], [gold], prompts=[PROMPT], prompt_opens_thinking=[True]) == [1.0]
+
+
+class Scripted:
+    """An engine that answers with `COMPLETIONS`."""
+
+    def generate(self, requests):
+        for request in requests:
+            yield [
+                Generation(request, request.first_sample + index, text, 5, "stop")
+                for index, text in enumerate(COMPLETIONS)
+            ]
+
+
+def test_the_evaluation_knows_it_too_and_follows_the_settings_of_training(template, tool_model, tmp_path, monkeypatch):
+    tokenizer, settings, is_open = template
+    tokenizer.save_pretrained(tmp_path / "model")
+    for file in ("config.json", "model.safetensors", "generation_config.json"):
+        (tmp_path / "model" / file).write_bytes((Path(tool_model) / file).read_bytes())
+    prompts = []
+
+    class Asked(Scripted):
+        def generate(self, requests):
+            prompts.extend(tokenizer.decode(request.prompt_ids) for request in requests)
+            return super().generate(requests)
+
+    monkeypatch.setattr("coda_trl.evaluation.runner._build_engine", lambda *args: Asked())
+    benchmark = load_custom(tmp_path)
+    config = EvaluationConfig(
+        str(tmp_path / "model"), str(tmp_path / "out"), engine="transformers", n=4, max_tokens=8,
+        chat_template_kwargs=json.dumps(settings),
+    )  # fmt: skip
+    summary = evaluate(config, [benchmark])
+    assert [sample["correct"] for sample in read_samples(tmp_path / "out" / "samples.jsonl")] == [
+        verdict == 1 for verdict in expected(is_open)
+    ]
+    assert summary["settings"]["chat_template_kwargs"] == settings
+    assert prompts == [tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True, tokenize=False, **settings)]
+
+
+def load_custom(folder) -> Benchmark:
+    (folder / "sums.jsonl").write_text(json.dumps({"prompt": PROMPT, "solution": "7"}) + "\n")
+    return load_benchmark(f"custom={folder / 'sums.jsonl'}")
+
+
+@pytest.mark.parametrize("value", ["{enable", "[1]", "3", 3])
+def test_template_settings_are_names_with_values(value, tmp_path):
+    with pytest.raises(ValueError, match="chat_template_kwargs"):
+        EvaluationConfig("model", str(tmp_path), engine="transformers", chat_template_kwargs=value)
+    with pytest.raises(ValueError, match="prompt_format='chat'"):
+        EvaluationConfig(
+            "m", str(tmp_path), engine="transformers", prompt_format="plain", chat_template_kwargs={"a": 1}
+        )
