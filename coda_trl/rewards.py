@@ -46,10 +46,10 @@ def completion_text(completion: Completion) -> str:
 def accuracy_reward(
     completions: list[Completion],
     solution: list[str | int | float | None],
-    prompts: list[str | list[dict]] | None = None,
-    prompt_opens_thinking: list[bool] | None = None,
     log_extra: LogExtra | None = None,
     log_metric: LogMetric | None = None,
+    prompts: list[str | list[dict]] | None = None,
+    prompt_opens_thinking: list[bool] | None = None,
     **kwargs,
 ) -> list[float | None]:
     r"""
@@ -63,18 +63,19 @@ def accuracy_reward(
             Completions, as text or as messages.
         solution (`list[str]`):
             Right answer of each, with or without `\boxed{}`. Numbers are fine, too.
-        prompts (`list[str]` or `list[list[dict]]`, *optional*):
-            Provided by the trainer.
-        prompt_opens_thinking (`list[bool]`, *optional*):
-            Whether the chat template ends each prompt inside an open `<think>` block, so that an answer has to follow a
-            `</think>`. Provided by [`CodaGRPOTrainer`]. With another trainer it may be a column of the data set; without it, plain-text prompts are looked at, and of conversations it is guessed
-            from completions that close a block which they did not open.
         log_extra (`Callable`, *optional*):
             Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of
             the completions table.
         log_metric (`Callable`, *optional*):
             Provided by the trainer. Receives `coda/grading_timeouts` (cases of this call that reached a limit; the
             trainer logs the mean over processes and calls) and `coda/grading_seconds`.
+        prompts (`list[str]` or `list[list[dict]]`, *optional*):
+            Provided by the trainer.
+        prompt_opens_thinking (`list[bool]`, *optional*):
+            Whether the chat template ends each prompt inside an open `<think>` block, so that an answer has to follow
+            a `</think>`. Provided by [`CodaGRPOTrainer`]. With another trainer it may be a column of the data set;
+            without it, plain-text prompts are looked at, and of conversations it is guessed from completions that
+            close a block which they did not open.
         **kwargs:
             Other columns of the data set, not used.
 
@@ -184,9 +185,9 @@ def choice_reward(
     completions: list[Completion],
     solution: list[str | None],
     options: list[list[str]] | None = None,
+    log_extra: LogExtra | None = None,
     prompts: list[str | list[dict]] | None = None,
     prompt_opens_thinking: list[bool] | None = None,
-    log_extra: LogExtra | None = None,
     **kwargs,
 ) -> list[float | None]:
     r"""
@@ -203,10 +204,10 @@ def choice_reward(
             Letter of the right option of each.
         options (`list[list[str]]`, *optional*):
             Texts of the options of each question, A first.
-        prompts (`list[str]` or `list[list[dict]]`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
-            As in [`accuracy_reward`].
         log_extra (`Callable`, *optional*):
             Provided by the trainer. Receives the columns `solution` and `answer_parsed` of the completions table.
+        prompts (`list[str]` or `list[list[dict]]`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
+            As in [`accuracy_reward`].
         **kwargs:
             Other columns of the data set, not used.
 

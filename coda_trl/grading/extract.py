@@ -38,8 +38,8 @@ def opens_thinking(prompt: str) -> bool:
     """
     Whether a prompt ends inside an open `<think>` block, as the chat templates of R1-Distill and Qwen3-Thinking do.
 
-    The completion then has no `<think>` of its own. Grade `"<think>" + completion`: otherwise a box guessed in the middle
-    of reasoning that is cut off would be the answer.
+    The completion then has no `<think>` of its own. Grade `"<think>" + completion`: otherwise a box guessed in the
+    middle of reasoning that is cut off would be the answer.
 
     Args:
         prompt (`str`):
