@@ -4,7 +4,7 @@ import math
 from functools import cached_property
 
 import torch
-from accelerate.utils import gather
+from accelerate.utils import gather, is_peft_model
 from transformers import PreTrainedConfig
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
@@ -20,11 +20,13 @@ _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
 # What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
-# Model types whose layers take padding for tokens or go by columns, which their rotary parameters do not tell.
-_PADDING_COUNTS = ("recurrent_gemma", "deepseek_v4", "blt", "llama4_text", "minimax_m3_vl_text")
+# Model types whose layers take padding for tokens, go by columns, or see later tokens without a mask, and PEFT methods
+# that drop positions or average over a row. Their rotary parameters do not tell; `tests/test_padding.py` does.
+_PADDING_COUNTS = ("recurrent_gemma", "deepseek_v4", "blt", "doge", "llama4_text", "minimax_m3_vl_text")
+_PADDING_COUNTS_TO_PEFT = ("PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING", "CPT", "LILY")
 
 
-def values_ignore_padding(config: PreTrainedConfig) -> bool:
+def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None) -> bool:
     """
     Whether a model computes the same for a row wherever its padding stands and however wide the micro-batch is.
 
@@ -35,13 +37,18 @@ def values_ignore_padding(config: PreTrainedConfig) -> bool:
       `"longrope"`);
     - layers that padding gets into: RecurrentGemma has it in its state, DeepSeek-V4 compresses it along with tokens,
       BLT makes patches of it;
-    - layers that go by columns, padding included: Llama 4 scales queries by them, MiniMax-M3 chooses blocks of them.
+    - layers that go by columns, padding included: Llama 4 scales queries by them, MiniMax-M3 chooses blocks of them;
+    - attention that sees later tokens where no mask forbids it: Doge's;
+    - PEFT's prompt tuning, p-tuning and CPT, which drop the positions that are given to them, so that TRL's padding
+      stands between virtual tokens and prompt, and Lily, whose router averages over a row.
 
     Models without rotary positions all count as such, though some of them (OPT, BLOOM, Mamba) would not mind.
 
     Args:
         config ([`~transformers.PreTrainedConfig`]):
             Configuration of the model.
+        peft_type (`str`, *optional*):
+            PEFT's name of the method that trains it, such as `"LORA"`.
 
     Returns:
         `bool`
@@ -56,6 +63,8 @@ def values_ignore_padding(config: PreTrainedConfig) -> bool:
     >>> dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     >>> [values_ignore_padding(c) for c in (Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic))]
     [True, False, False]
+    >>> values_ignore_padding(Qwen3Config(), peft_type="PROMPT_TUNING")
+    False
 
     ```
     """
@@ -64,7 +73,8 @@ def values_ignore_padding(config: PreTrainedConfig) -> bool:
     # Models with several kinds of attention have parameters for each.
     kinds = [rope] if "rope_type" in rope else [parameters for parameters in rope.values() if parameters]
     fixed = not any("dynamic" in kind["rope_type"] or kind["rope_type"] == "longrope" for kind in kinds)
-    return bool(kinds) and fixed and config.model_type not in _PADDING_COUNTS
+    counts = config.model_type in _PADDING_COUNTS or peft_type in _PADDING_COUNTS_TO_PEFT
+    return bool(kinds) and fixed and not counts
 
 
 def _loss_mask(batch):
@@ -158,7 +168,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     @cached_property
     def _model_ignores_padding(self) -> bool:
-        return values_ignore_padding(self.model.config)
+        peft_type = self.model.active_peft_config.peft_type if is_peft_model(self.model) else None
+        return values_ignore_padding(self.model.config, peft_type)
 
     @property
     def _moves_padding(self) -> bool:
