@@ -131,6 +131,21 @@ def test_the_samples_that_sort_would_bend_what_is_measured_on_them():
         assert bucket.accuracy_points.low <= 0 <= bucket.accuracy_points.high
 
 
+def test_another_training_of_the_same_method_favours_neither_side():
+    """Problems that one training happens to find hard are less hard for another: so the two sort with equal weight."""
+    rng = np.random.default_rng(0)
+    difficulty = rng.normal(0, 2, size=2000)
+    mine, reference = (
+        run_of((rng.random((2000, 8)) < 1 / (1 + np.exp(difficulty + rng.normal(0, 1, 2000)))[:, None]).astype(float))
+        for _ in range(2)
+    )
+    pair = mine["b"].in_parts, reference["b"].in_parts
+    by_both = compare_within(*pair, sort_problems([mine, reference]).bands()["hard"], "hard").accuracy_points
+    by_one = compare_within(*pair, sort_problems([reference]).bands()["hard"], "hard").accuracy_points
+    assert by_both.low < 0 < by_both.high and by_both.high - by_both.low < 5
+    assert by_one.low > 5
+
+
 # Reflection
 
 

@@ -224,7 +224,7 @@ def _bucket_plot(comparison: Comparison, results: dict) -> Plot:
         key="token_ratio",
         title="Tokens and accuracy by difficulty",
         caption="Left: below 1 the run spends fewer tokens than the reference. Right: above 0 it is more accurate. "
-        "Bars: 95% intervals.",
+        f"Bars: 95% intervals. Sorted are {comparison.extent}",
         canvas=figure,
         data=data,
     )

@@ -270,7 +270,7 @@ def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
         key="accuracy_against_tokens",
         title="Accuracy against tokens",
         caption="Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models that are told a "
-        "token budget, such as L1) are joined to a curve.",
+        f"token budget, such as L1) are joined to a curve. {_problems(comparison)}".rstrip(),
         canvas=figure,
         data=data,
     )

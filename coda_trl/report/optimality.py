@@ -165,7 +165,8 @@ def _plot(comparison: Comparison, curves: Curves) -> Plot:
         key="budget_curves",
         title="Budget curves by difficulty",
         caption="Top: success within a budget. Middle: marginal gain between neighbouring budgets. Bottom: best "
-        "budget for a price; where a line steps, the price makes a longer budget not worth its tokens.",
+        "budget for a price; where a line steps, the price makes a longer budget not worth its tokens. Sorted are "
+        f"{comparison.extent}",
         canvas=figure,
         data=data,
     )

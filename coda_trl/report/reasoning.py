@@ -46,6 +46,7 @@ def _reflection_row(columns: SampleColumns) -> list[Cell]:
     samples = columns.per_problem(np.ones(len(columns.problem)))
     graded = columns.per_problem(marked & ~np.isnan(columns.correct))
     return [
+        number(len(columns.problems), digits=0),
         number(len(columns.problem), digits=0),
         number(estimate(Ratio(columns.per_problem(marked), samples)), 100, 1),
         number(estimate(Ratio(columns.per_problem(marked & (columns.correct == 1)), graded)), 100, 1),
@@ -74,7 +75,7 @@ def _reflection_table(comparison: Comparison) -> Table:
         caption=f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective "
         "terms (whole words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
         + without_verdict(comparison.sampled),
-        header=["Benchmark", "Run", "Responses", "Reflection ratio (%)", "Correct ratio (%)"],
+        header=["Benchmark", "Run", "Problems", "Responses", "Reflection ratio (%)", "Correct ratio (%)"],
         rows=rows,
     )
 
