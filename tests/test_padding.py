@@ -159,9 +159,9 @@ def table() -> str:
     for what, names, found in zip(("Model types", "PEFT methods"), (architectures(), PeftType), moving(), strict=True):
         names = [getattr(name, "value", name) for name in names]
         for title, chosen in {
-            "padding moves": [f"`{name}`" for name in found if name not in NOT_RUN],
-            "padding moves, not compared": [f"`{name}` ({NOT_RUN[name]})" for name in found if name in NOT_RUN],
-            "layout kept": [f"`{name}`" for name in names if name not in found],
+            "padding moves": [name for name in found if name not in NOT_RUN],
+            "padding moves, not compared": [f"{name} ({NOT_RUN[name]})" for name in found if name in NOT_RUN],
+            "layout kept": [name for name in names if name not in found],
         }.items():
             lines.append(f"- **{what}, {title} ({len(chosen)}):** {', '.join(chosen)}.")
     return "\n".join(lines)
