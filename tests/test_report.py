@@ -324,8 +324,8 @@ def test_a_partial_run_moves_no_number_of_the_others(tmp_path, undrawn):
         assert about(after[key], "CODA") == about(before[key], "CODA") != [], key
     assert read_tables(page)["figures"]["token_ratio"]["data"]["CODA"]
     text = page.read_text()
-    assert "GRPO and CODA: 20 problems (b 20); GRPO and L1@64: 6 problems (b 6)." in text
-    assert "Problems: GRPO: b 20; CODA: b 20; L1@64: b 6." in text
+    assert "Sorted are for GRPO and CODA 20 problems: b (20); for GRPO and L1@64 6 problems: b (6)." in text
+    assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
     assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
 
 

@@ -90,7 +90,7 @@ class View:
         """How many problems are sorted, and of which benchmarks."""
         there = self.sorting.sorted.any(axis=1)
         counts = Counter(self.sorting.keys[row][0] for row in np.flatnonzero(there))
-        return f"{there.sum():,} problems ({', '.join(f'{name} {count:,}' for name, count in counts.items())})"
+        return f"{there.sum():,} problems: {', '.join(f'{name} ({count:,})' for name, count in counts.items())}"
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,6 @@ class Comparison:
     @property
     def extent(self) -> str:
         """How many problems are sorted and of which benchmarks, by view."""
-        if len(self.views) == 1:
+        if len({view.extent for view in self.views}) == 1:
             return f"{self.views[0].extent}."
-        return "; ".join(f"{view.sorted_by}: {view.extent}" for view in self.views) + "."
+        return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."

@@ -166,7 +166,7 @@ def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Difference 
 def _problems(comparison: Comparison) -> str:
     """How many problems the numbers of each benchmark rest on."""
     by_run = {
-        run.name: ", ".join(f"{name} {len(outcomes.problems):,}" for name, outcomes in run.outcomes.items())
+        run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
         for run in comparison.sampled
     }
     if len(set(by_run.values())) > 1:
