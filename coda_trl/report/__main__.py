@@ -12,6 +12,17 @@ from pathlib import Path
 from .page import build_report
 
 
+def read_groups(specs: list[str]) -> dict[str, list[str]]:
+    """Groups of benchmarks by name."""
+    groups = {}
+    for spec in specs:
+        name, _, members = spec.partition("=")
+        if not name or not all(members.split(",")):
+            raise ValueError(f"--group {spec!r}: give a name and its benchmarks, such as AIME=aime24,aime25")
+        groups[name] = members.split(",")
+    return groups
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -19,7 +30,8 @@ def main() -> None:
         nargs="+",
         metavar="[NAME=]FOLDER",
         help="Evaluation folder, training folder, or both in one. Folders of one name belong to one run; the name "
-        "defaults to the folder's. Models told a token budget go by NAME@BUDGET.",
+        "defaults to the folder's. Models told a token budget go by NAME@BUDGET, checkpoints by "
+        "NAME@checkpoint-STEP, runs of several models by MODEL/NAME.",
     )
     parser.add_argument("--reference", metavar="NAME", help="Run to compare with (default: the first of several).")
     parser.add_argument("--out", default="report", metavar="DIR", help="Folder to write (default: %(default)s).")
@@ -38,6 +50,16 @@ def main() -> None:
         help="Run whose success rate says how difficult a problem is, such as the start of all trainings; may be "
         "given several times (default: the two runs of each comparison).",
     )
+    parser.add_argument("--benchmarks", nargs="+", default=[], metavar="NAME", help="Only these (default: all).")
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME=BENCHMARK,...",
+        help="Benchmarks that plots and reflective responses show as one, such as AIME=aime24,aime25.",
+    )
+    parser.add_argument("--change_of", metavar="NAME", help="Only run whose Δ is in main_results.tex (default: all).")
+    parser.add_argument("--intervals", action="store_true", help="Put intervals into main_results.tex.")
     parser.add_argument("--tables_json", action="store_true", help="Write every number shown to DIR/tables.json.")
     args = parser.parse_args()
     runs: dict[str, list[str]] = {}
@@ -54,6 +76,10 @@ def main() -> None:
             title=args.title,
             split_by=args.split_by,
             difficulty_run=args.difficulty_run,
+            benchmarks=args.benchmarks,
+            groups=read_groups(args.group),
+            change_of=args.change_of,
+            intervals=args.intervals,
             tables_json=args.tables_json,
         )
     except (OSError, ValueError) as problem:  # a file that cannot be read, or a name that is not there

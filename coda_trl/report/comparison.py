@@ -1,8 +1,8 @@
 """What the sections share: the runs, the reference, and how difficult each problem is."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -106,11 +106,17 @@ class Comparison:
         difficulty_runs (`Sequence[Run]`, *optional*):
             The runs whose success rate says how difficult a problem is. By default every comparison is sorted by the
             two runs that it compares, so that no other run moves its numbers.
+        groups (`Mapping[str, list[str]]`, *optional*, defaults to `{}`):
+            Benchmarks that are shown as one, by the name they go by together.
+        checkpoints (`Sequence[Run]`, *optional*):
+            Evaluations of checkpoints, which are shown over their steps alone.
     """
 
     runs: list[Run]
     reference: Run | None
     difficulty_runs: Sequence[Run] = ()
+    groups: Mapping[str, list[str]] = field(default_factory=dict)
+    checkpoints: Sequence[Run] = ()
 
     @property
     def others(self) -> list[Run]:

@@ -13,6 +13,7 @@ from ..evaluation.bootstrap import Estimate
 from ..evaluation.rounding import format_number
 
 MISSING = "–"
+TONE_MARKS = {"noise": "≈ "}
 
 
 @dataclass(frozen=True)

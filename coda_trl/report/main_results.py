@@ -1,6 +1,6 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,12 +22,16 @@ from ..evaluation.metrics import (
 from .comparison import Comparison, without_verdict
 from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text, tokens
 from .runs import Run, benchmark_order
-from .style import legend, panels, run_styles
+from .style import end_at_100, legend, panels, run_styles
 
 Metric = Callable[[Outcomes], Ratio]
 
 _METRICS: dict[str, Metric] = {"accuracy": accuracy, "tokens": mean_tokens}
 
+INTRODUCTION = (
+    "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
+    "problems; differences are paired problem by problem."
+)
 NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
 
 
@@ -42,27 +46,31 @@ def main_results(comparison: Comparison) -> Section:
     section = Section(
         "benchmarks",
         "Accuracy and tokens by benchmark",
-        "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
-        "problems; differences are paired problem by problem.",
+        INTRODUCTION,
     )
-    benchmarks = all_benchmarks(comparison)
+    benchmarks = all_benchmarks(comparison.runs)
     if not benchmarks:
         section.missing = "No run has an evaluation (samples.jsonl or summary.json)."
         return section
     section.items = [
         _table(comparison, benchmarks, "accuracy", "Accuracy (%)"),
         _table(comparison, benchmarks, "tokens", "Tokens per answer"),
-        _trade_off(comparison, benchmarks),
+        _trade_off(comparison, benchmark_sets(comparison.groups, benchmarks)),
     ]
     if comparison.sampled:
         section.items.append(_details(comparison))
     return section
 
 
-def all_benchmarks(comparison: Comparison) -> list[str]:
+def all_benchmarks(runs: Iterable[Run]) -> list[str]:
     """Benchmarks that any run has, in the paper's order."""
-    names = {name for run in comparison.runs for name in (*run.samples, *run.summaries)}
-    return sorted(names, key=benchmark_order)
+    return sorted({name for run in runs for name in (*run.samples, *run.summaries)}, key=benchmark_order)
+
+
+def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -> dict[str, list[str]]:
+    """What stands for itself where benchmarks are grouped: the groups, and the benchmarks that are in none."""
+    grouped = {name for members in groups.values() for name in members}
+    return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
 
 
 def benchmark_estimate(run: Run, benchmark: str, metric: str) -> Estimate | None:
@@ -131,9 +139,32 @@ def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: st
     )
 
 
+def group_note(groups: Mapping[str, list[str]], what: str) -> str:
+    """Which benchmarks are in the groups that a figure or table shows, as a further sentence."""
+    named = "; ".join(f"{name}: {', '.join(members)}" for name, members in groups.items())
+    return f" Groups are {what}. {named}." if groups else ""
+
+
 def average_name(benchmarks: Collection[str]) -> str:
     """Heading of the average over benchmarks, unless one of them is called that."""
     return "Average" if "Average" not in benchmarks else "Average of all"
+
+
+def join_models(tables: Mapping[str, Table]) -> Table:
+    """The same table of several models as one, with the model in a first column."""
+    first = next(iter(tables.values()))
+    header = list(dict.fromkeys(name for table in tables.values() for name in table.header))
+    rows, differences = [], set()
+    for model, table in tables.items():
+        for position, row in enumerate(table.rows):
+            if position in table.differences:
+                differences.add(len(rows))
+            cells = dict(zip(table.header, row, strict=True))
+            rows.append([text(model), *(cells.get(name, Cell(MISSING)) for name in header)])
+    captions = dict.fromkeys(table.caption for table in tables.values())
+    captions = captions if len(captions) == 1 else [f"{model}: {table.caption}" for model, table in tables.items()]
+    header = ["Model", "Run", *header[1:]]
+    return Table(first.key, first.title, " ".join(captions), header, rows, frozenset(differences))
 
 
 def token_digits(column: Iterable[Estimate | None]) -> int:
@@ -190,7 +221,7 @@ def _details(comparison: Comparison) -> Table:
     most = max(int(outcomes.graded.max()) for run in comparison.sampled for outcomes in run.outcomes.values())
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     rows = []
-    for benchmark in all_benchmarks(comparison):
+    for benchmark in all_benchmarks(comparison.sampled):
         for run in comparison.sampled:
             if benchmark not in run.samples:
                 continue
@@ -234,19 +265,19 @@ def _details(comparison: Comparison) -> Table:
     )
 
 
-def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
-    columns = min(4, len(benchmarks))
-    figure, axes = panels(-(-len(benchmarks) // columns), columns)
+def _trade_off(comparison: Comparison, sets: Mapping[str, list[str]]) -> Plot:
+    columns = min(4, len(sets))
+    figure, axes = panels(-(-len(sets) // columns), columns)
     styles = run_styles(
         [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
     )
     data: dict[str, dict] = {}
-    for panel, benchmark in zip(axes, benchmarks, strict=False):
-        panel.set_title(benchmark)
+    for panel, (title, benchmarks) in zip(axes, sets.items(), strict=False):
+        panel.set_title(title)
         panel.set_xlabel("tokens per answer")
         curves: dict[str, list[tuple[float, float]]] = {}
         for run in comparison.runs:
-            results = [benchmark_estimate(run, benchmark, metric) for metric in ("tokens", "accuracy")]
+            results = [average_estimate(run, benchmarks, metric) for metric in ("tokens", "accuracy")]
             if None in results:
                 continue
             spent, share = results
@@ -254,23 +285,23 @@ def _trade_off(comparison: Comparison, benchmarks: list[str]) -> Plot:
             _point(panel, spent, share, styles[run.name], label=family)
             if run.budget:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
-            data.setdefault(benchmark, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
+            data.setdefault(title, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
         for points in curves.values():  # budget-conditioned runs: one curve over their budgets
             x, y, names = zip(*sorted(points), strict=True)
             panel.plot(x, y, color=styles[names[0]]["color"], linestyle=styles[names[0]]["linestyle"], linewidth=1)
         panel.margins(0.15)
-        panel.set_ylim(top=min(103.0, panel.get_ylim()[1]))
-        panel.set_yticks([tick for tick in panel.get_yticks() if panel.get_ylim()[0] <= tick <= 100])
+        end_at_100(panel)
     for panel in axes[::columns]:
         panel.set_ylabel("accuracy (%)")
-    for panel in axes[len(benchmarks) :]:
+    for panel in axes[len(sets) :]:
         panel.set_visible(False)
     legend(figure, axes)
     return Plot(
         key="accuracy_against_tokens",
         title="Accuracy against tokens",
         caption="Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models that are told a "
-        f"token budget, such as L1) are joined to a curve. {_problems(comparison)}".rstrip(),
+        f"token budget, such as L1) are joined to a curve. {_problems(comparison)}".rstrip()
+        + group_note(comparison.groups, "averages over benchmarks"),
         canvas=figure,
         data=data,
     )

@@ -2,25 +2,31 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from tqdm import tqdm
 
 from .. import __version__
+from .checkpoints import checkpoints
 from .comparison import Comparison
 from .difficulty import buckets, headline
-from .main_results import main_results
+from .elements import Section, Table
+from .latex import latex_main_results
+from .main_results import INTRODUCTION, all_benchmarks, join_models, main_results
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import remove_files, write_figures, write_numbers, write_page, write_tables
-from .runs import Run, load_run, unify_problems
+from .runs import is_named, load_run, unify_problems
 from .style import PLOT_SETTINGS
 from .training import training
 
 Folders = str | os.PathLike | Sequence[str | os.PathLike]
 
 PAGE, NUMBERS = "index.html", "tables.json"
+MAIN_RESULTS = ("accuracy", "tokens")
 
 
 def build_report(
@@ -31,6 +37,10 @@ def build_report(
     title: str = "Reasoning length by difficulty",
     split_by: str = "rung",
     difficulty_run: str | Sequence[str] = (),
+    benchmarks: Sequence[str] = (),
+    groups: Mapping[str, Sequence[str]] | None = None,
+    change_of: str | None = None,
+    intervals: bool = False,
     tables_json: bool = True,
 ) -> Path:
     """
@@ -41,9 +51,12 @@ def build_report(
         runs (`Mapping[str, str | os.PathLike | Sequence[str | os.PathLike]]`):
             Folder or folders of every run, by the name it goes by. A folder may hold an evaluation (`samples.jsonl`,
             `summary.json`), a training run (`trainer_state.json`), or both; what is missing is said in the report.
-            Runs called `NAME@BUDGET` are drawn as one curve over their token budgets.
+            Runs called `NAME@BUDGET` are drawn as one curve over their token budgets, runs called
+            `NAME@checkpoint-STEP` as one over training steps. If all are called `MODEL/NAME`, every model gets a
+            report in a folder of its own, and the page has the main results of all models.
         reference (`str`, *optional*):
-            Name of the run that the others are compared with. By default the first if there are several.
+            Name of the run that the others are compared with, in each model. By default the first if there are
+            several.
         out (`str` or `os.PathLike`, *optional*, defaults to `"report"`):
             Folder to write: `index.html`, `tables/`, `figures/`, `tables.json`.
         title (`str`, *optional*, defaults to `"Reasoning length by difficulty"`):
@@ -54,6 +67,15 @@ def build_report(
             Name or names of the runs whose success rate, with equal weight, says how difficult a problem is, such as
             the model that all trainings started from. By default every comparison is sorted by the two runs that it
             compares, so that no other run moves its numbers.
+        benchmarks (`Sequence[str]`, *optional*):
+            Benchmarks to report on. Defaults to all; one that is split may be named as a whole.
+        groups (`Mapping[str, Sequence[str]]`, *optional*):
+            Benchmarks that are shown as one in accuracy against tokens, over checkpoints, and in reflective responses,
+            by the name they go by together: `{"AIME": ["aime24", "aime25"]}`.
+        change_of (`str`, *optional*):
+            The only run whose difference to the reference is in `tables/main_results.tex`. Defaults to all.
+        intervals (`bool`, *optional*, defaults to `False`):
+            Whether that table has the 95% intervals, too.
         tables_json (`bool`, *optional*, defaults to `True`):
             Whether to write `tables.json`.
 
@@ -75,45 +97,146 @@ def build_report(
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
-    difficulty_runs = [difficulty_run] if isinstance(difficulty_run, str) else list(difficulty_run)
-    named = [("reference", reference)] if reference is not None else []
-    for argument, name in (*named, *(("difficulty_run", name) for name in difficulty_runs)):
-        if name not in runs:
-            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(runs)}")
-    loaded = {
-        name: load_run(name, [folders] if isinstance(folders, str | os.PathLike) else folders, split_by)
-        for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run")
-    }
-    comparison = _compare(loaded, reference, difficulty_runs)
+    options = Options(split_by, difficulty_run, benchmarks, groups or {}, change_of, intervals, tables_json)
+    out = Path(out)
     with rc_context(PLOT_SETTINGS):
-        return _write(comparison, Path(out), title, tables_json)
-
-
-def _write(comparison: Comparison, out: Path, title: str, tables_json: bool) -> Path:
-    parts = (headline, main_results, buckets, optimality, reasoning, training)
-    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
-    reference = comparison.reference.name if comparison.reference else None
-    out.mkdir(parents=True, exist_ok=True)
-    remove_files(out, PAGE, NUMBERS)
-    if tables_json:
-        about = {"reference": reference, "missing": {run.name: run.missing for run in comparison.runs}}
-        write_numbers(out / NUMBERS, sections, about)
-    write_tables(out / "tables", sections)
-    content = {"title": title, "runs": comparison.runs, "reference": reference, "sections": sections}
-    content["numbers"] = NUMBERS if tables_json else None
-    write_page(out / PAGE, write_figures(out / "figures", sections), version=__version__, **content)
+        models = _models(runs)
+        if len(models) < 2:
+            _report(runs, reference, out, title, options)
+        else:
+            _report_models(models, reference, out, title, options)
     return out / PAGE
 
 
-def _compare(runs: dict[str, Run], reference: str | None, difficulty_runs: Sequence[str]) -> Comparison:
-    if reference is None and len(runs) > 1:
-        reference = next(iter(runs))
-    for name in difficulty_runs:
-        if not runs[name].samples:
+@dataclass(frozen=True)
+class Options:
+    """The arguments of [`build_report`] that are the same for every model."""
+
+    split_by: str
+    difficulty_run: str | Sequence[str]
+    benchmarks: Sequence[str]
+    groups: Mapping[str, Sequence[str]]
+    change_of: str | None
+    intervals: bool
+    tables_json: bool
+
+
+def _models(runs: Mapping[str, Folders]) -> dict[str, dict[str, Folders]]:
+    """Runs by model, if all are called `MODEL/NAME`."""
+    models: dict[str, dict[str, Folders]] = {}
+    for name, folders in runs.items():
+        model, _, run = name.rpartition("/")
+        if not model:
+            return {}
+        models.setdefault(model, {})[run] = folders
+    return models
+
+
+def _report_models(
+    models: Mapping[str, Mapping[str, Folders]], reference: str | None, out: Path, title: str, options: Options
+) -> None:
+    results: dict[str, tuple[Table, ...]] = {}
+    links = {}
+    for model, runs in models.items():
+        folder = model.replace("/", "-")
+        sections = _report(runs, reference, out / folder, f"{title}: {model}", options)
+        found = {item.key: item for section in sections for item in section.items}
+        results[model] = tuple(found[key] for key in MAIN_RESULTS if key in found)
+        links[model] = f"{folder}/{PAGE}"
+    results = {model: tables for model, tables in results.items() if tables}
+    section = Section("benchmarks", "Accuracy and tokens by model and benchmark", INTRODUCTION)
+    if results:
+        section.items = [join_models({model: tables[i] for model, tables in results.items()}) for i in (0, 1)]
+    else:
+        section.missing = "No run has an evaluation (samples.jsonl or summary.json)."
+    about = {"reference": reference, "models": links}
+    _write(out, [section], results, about, options, title=title, runs=[], reference=reference, links=links)
+
+
+def _report(
+    runs: Mapping[str, Folders], reference: str | None, out: Path, title: str, options: Options
+) -> list[Section]:
+    comparison = _compare(runs, reference, options)
+    parts = [headline, main_results, buckets, optimality, reasoning, training]
+    if comparison.checkpoints:
+        parts.append(checkpoints)
+    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
+    name = comparison.reference.name if comparison.reference else None
+    shown = [*comparison.runs, *comparison.checkpoints]
+    found = {item.key: item for section in sections for item in section.items}
+    results = {"": tuple(found[key] for key in MAIN_RESULTS)} if MAIN_RESULTS[0] in found else {}
+    about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
+    _write(out, sections, results, about, options, title=title, runs=shown, reference=name, links={})
+    return sections
+
+
+def _write(
+    out: Path,
+    sections: list[Section],
+    results: Mapping[str, tuple[Table, ...]],
+    about: dict[str, Any],
+    options: Options,
+    **content: Any,
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    remove_files(out, PAGE, NUMBERS)
+    if options.tables_json:
+        write_numbers(out / NUMBERS, sections, about)
+    write_tables(out / "tables", sections)
+    if results:
+        table = latex_main_results(results, options.change_of, options.intervals)
+        (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
+    images = write_figures(out / "figures", sections)
+    numbers = NUMBERS if options.tables_json else None
+    write_page(out / PAGE, images, sections=sections, version=__version__, numbers=numbers, **content)
+
+
+def _compare(runs: Mapping[str, Folders], reference: str | None, options: Options) -> Comparison:
+    difficulty = options.difficulty_run
+    difficulty = [difficulty] if isinstance(difficulty, str) else list(difficulty)
+    loaded = {}
+    for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
+        folders = [folders] if isinstance(folders, str | os.PathLike) else folders
+        loaded[name] = load_run(name, folders, options.split_by, options.benchmarks)
+    main = {name: run for name, run in loaded.items() if run.checkpoint is None}
+    named = [("reference", reference), ("change_of", options.change_of), *(("difficulty_run", n) for n in difficulty)]
+    for argument, name in named:
+        if name is not None and name not in main:
+            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")
+    for name in difficulty:
+        if not main[name].samples:
             raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
-    unify_problems([runs[reference], *runs.values()] if reference is not None else list(runs.values()))
+    if len(main) > 1:
+        reference = reference or next(iter(main))
+        unify_problems([main[reference], *loaded.values()])
+    else:
+        reference = None
+        unify_problems(list(loaded.values()))
     return Comparison(
-        list(runs.values()),
-        runs[reference] if reference is not None and len(runs) > 1 else None,
-        [runs[name] for name in difficulty_runs],
+        list(main.values()),
+        main.get(reference),
+        [main[name] for name in difficulty],
+        _groups(options, all_benchmarks(loaded.values())),
+        [run for run in loaded.values() if run.checkpoint is not None],
     )
+
+
+def _groups(options: Options, found: Sequence[str]) -> dict[str, list[str]]:
+    """Benchmarks of every group; those of a filter must be there as well."""
+
+    def expand(argument: str, name: str) -> list[str]:
+        names = [each for each in found if is_named(each, [name], options.split_by)]
+        if not names:
+            shown = f"; shown are {', '.join(found)}" if found else ""
+            raise ValueError(f"{argument} has {name!r}, on which no run was evaluated{shown}")
+        return names
+
+    for name in options.benchmarks:
+        expand("benchmarks", name)
+    for name in options.groups:
+        if name in found:
+            raise ValueError(f"group {name!r} has the name of a benchmark: choose another")
+    return {
+        name: [each for member in members for each in expand(f"group {name!r}", member)]
+        for name, members in options.groups.items()
+    }

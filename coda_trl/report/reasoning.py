@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..analysis.difficulty import EASY, HARD
+from ..analysis.difficulty import EASY, HARD, pool_problems
 from ..analysis.reflection import REFLECTIVE_TERMS
 from ..evaluation.bootstrap import estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import Ratio
 from .comparison import Comparison, View, without_verdict
 from .elements import Cell, Section, Table, number, text
-from .main_results import all_benchmarks
+from .main_results import all_benchmarks, benchmark_sets, group_note
 from .runs import Run
 
 
@@ -61,10 +61,11 @@ def _sorted_samples(comparison: Comparison, band: str) -> Iterator[tuple[View, R
 
 def _reflection_table(comparison: Comparison) -> Table:
     rows = []
-    for benchmark in all_benchmarks(comparison):
+    for title, names in benchmark_sets(comparison.groups, all_benchmarks(comparison.sampled)).items():
         for run in comparison.sampled:
-            if benchmark in run.samples:
-                rows.append([text(benchmark), text(run.name), *_reflection_row(run.samples[benchmark])])
+            if run.samples.keys() >= set(names):
+                keys = [(name, problem) for name in names for problem in run.samples[name].problems]
+                rows.append([text(title), text(run.name), *_reflection_row(pool_problems(run.samples, keys))])
     for view, run, hard in _sorted_samples(comparison, "hard"):
         of = f", of {view.sorted_by}" if len(comparison.views) > 1 else ""
         label = f"all hard problems (success ≤ {HARD:.0%}{of})"
@@ -74,7 +75,8 @@ def _reflection_table(comparison: Comparison) -> Table:
         title="Reflective responses",
         caption=f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective "
         "terms (whole words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
-        + without_verdict(comparison.sampled),
+        + without_verdict(comparison.sampled)
+        + group_note(comparison.groups, "all their responses together"),
         header=["Benchmark", "Run", "Problems", "Responses", "Reflection ratio (%)", "Correct ratio (%)"],
         rows=rows,
     )

@@ -11,10 +11,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from .elements import Cell, Plot, Section, Table
+from .elements import TONE_MARKS, Cell, Plot, Section, Table
+from .latex import latex
 from .style import number_axes, stack
-
-_TONE_MARKS = {"noise": "≈ "}
 
 
 def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
@@ -49,8 +48,11 @@ def remove_files(out: Path, page: str, numbers: str) -> None:
     """
     if not (out / page).exists():
         return
-    keys = re.findall(r'id="(title|figure)-([^"]+)"', (out / page).read_text(encoding="utf-8"))
-    stale = [out / page, out / numbers]
+    content = (out / page).read_text(encoding="utf-8")
+    for model in re.findall(rf'href="([^"/:#]+)/{page}"', content):
+        remove_files(out / model, page, numbers)
+    keys = re.findall(r'id="(title|figure)-([^"]+)"', content)
+    stale = [out / page, out / numbers, out / "tables" / "main_results.tex"]
     for kind, key in keys:
         folder, endings = ("tables", ("md", "tex")) if kind == "title" else ("figures", ("svg", "png", "pdf"))
         stale += [out / folder / f"{key}.{ending}" for ending in endings]
@@ -94,6 +96,7 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]
         if not isinstance(plot, Plot):
             continue
         number_axes(plot.canvas)
+        plot.canvas.get_layout_engine().set(h_pad=0.08)
         plot.canvas.draw_without_rendering()
         plot.canvas.set_layout_engine("none")  # laid out once is enough for all files
         images[plot.key] = _as_svg(plot)
@@ -166,54 +169,8 @@ def markdown(table: Table) -> str:
 
 def _plain(cell: Cell) -> str:
     interval = f" [{cell.interval}]" if cell.interval else ""
-    return f"{_TONE_MARKS.get(cell.tone, '')}{cell.text}{interval}"
+    return f"{TONE_MARKS.get(cell.tone, '')}{cell.text}{interval}"
 
 
 def _escape_pipe(content: str) -> str:
     return content.replace("|", r"\|")
-
-
-def latex(table: Table) -> str:
-    r"""A table in LaTeX, for the package `booktabs`; intervals in `\scriptsize`."""
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        rf"\caption{{{_escape_latex(table.caption)}}}",
-        rf"\label{{tab:{table.key}}}",
-        r"\centering",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.header) - 1)}}}",
-        r"\toprule",
-        " & ".join(map(_escape_latex, table.header)) + r" \\",
-        r"\midrule",
-    ]
-    for position, row in enumerate(table.rows):
-        if position in table.differences and position - 1 not in table.differences:
-            lines.append(r"\midrule")
-        lines.append(" & ".join(map(_latex_cell, row)) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
-
-
-def _latex_cell(cell: Cell) -> str:
-    interval = rf" {{\scriptsize [{_escape_latex(cell.interval)}]}}" if cell.interval else ""
-    return f"{_escape_latex(_TONE_MARKS.get(cell.tone, '') + cell.text)}{interval}"
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "−": "$-$",
-    "–": "--",
-    "≈": r"$\approx$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "Δ": r"$\Delta$",
-    "λ": r"$\lambda$",
-    "·": r"$\cdot$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "|": r"\textbar{}",
-    **{character: rf"\{character}" for character in "%&#_${}"},
-}
-
-
-def _escape_latex(content: str) -> str:
-    return re.sub("|".join(map(re.escape, _LATEX)), lambda match: _LATEX[match[0]], content)

@@ -63,13 +63,21 @@ class Run:
         return {benchmark: columns.outcomes for benchmark, columns in self.samples.items()}
 
     @property
+    def checkpoint(self) -> tuple[str, int] | None:
+        """Name and step of the training that it is a checkpoint of, if its name says so: of `CODA@checkpoint-50`."""
+        match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
+        return (match[1], int(match[2])) if match else None
+
+    @property
     def budget(self) -> int | None:
         """Token budget that the run was asked for, if its name says one: 512 in `L1@512`."""
         match = re.fullmatch(r".+@(\d+)", self.name)
         return int(match[1]) if match else None
 
 
-def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung") -> Run:
+def load_run(
+    name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
+) -> Run:
     """
     Loads a run.
 
@@ -81,6 +89,8 @@ def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "r
             checkpoint.
         split_by (`str`, *optional*, defaults to `"rung"`):
             Field of the samples that splits a benchmark into one for each of its values.
+        benchmarks (`Sequence[str]`, *optional*):
+            Benchmarks to keep, see [`is_named`]. Defaults to all.
 
     Returns:
         `Run`: What was found, with a list of what was not.
@@ -94,9 +104,16 @@ def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "r
         if not folder.is_dir():
             raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
         _load_folder(run, folder, split_by)
+    kept = sorted(run.samples, key=benchmark_order)
+    run.samples = {name: run.samples[name] for name in kept if is_named(name, benchmarks, split_by)}
+    run.summaries = {name: found for name, found in run.summaries.items() if is_named(name, benchmarks, split_by)}
     _note_missing(run)
-    run.samples = dict(sorted(run.samples.items(), key=lambda item: benchmark_order(item[0])))
     return run
+
+
+def is_named(benchmark: str, names: Sequence[str], split_by: str) -> bool:
+    """Whether a benchmark is among names (one without, say, a rung stands for all rungs) or there are none."""
+    return not names or any(benchmark == name or benchmark.startswith(f"{name} {split_by} ") for name in names)
 
 
 def _load_folder(run: Run, folder: Path, split_by: str) -> None:

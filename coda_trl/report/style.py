@@ -76,6 +76,13 @@ def panels(rows: int, columns: int, width: float = 11.0, height: float = 2.9) ->
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
+def end_at_100(panel: Axes) -> None:
+    """Lets an axis of percentages end at 100, with some room for a point that lies there."""
+    low, high = panel.get_ylim()
+    panel.set_ylim(low, min(103.0, high))
+    panel.set_yticks([tick for tick in panel.get_yticks() if low <= tick <= 100])
+
+
 def number_axes(figure: Figure) -> None:
     """Gives every axis numbers to read: plain ones on logarithmic axes, however narrow, and commas in thousands."""
     for panel in figure.axes:
@@ -119,7 +126,7 @@ def stack(figure: Figure, titles: Sequence[str], width: float = 4.1, height: flo
         panel.set_title(fill(title, 44))
         panel.set_ylabel("")
     legend(figure, shown, columns=2)
-    figure.set_layout_engine("constrained")
+    figure.set_layout_engine("constrained", h_pad=0.08)
 
 
 def legend(figure: Figure, axes: Sequence[Axes], columns: int = 6) -> None:
