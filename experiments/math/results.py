@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from coda_trl.evaluation.columns import tabulate
+
 Row = dict[str, Any]
 
 # Metrics of the training log that are kept, of every step.
@@ -114,36 +116,38 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[st
         (answers whose gold cannot be read), the same three by `level` if problems have one, and `counts` by problem:
         `correct`, `tokens`, `cut_off`, `level`.
     """
-    groups: dict[str, dict[int, list[Mapping[str, Any]]]] = {name: {} for name in problems}
-    for sample in samples:
-        if sample["sample"] in numbers:
-            groups[sample["benchmark"]].setdefault(int(sample["problem_id"]), []).append(sample)
+    chosen = (sample for sample in samples if sample["sample"] in numbers)
+    found = tabulate(chosen, counts={"level": lambda sample: sample.get("level", np.nan)})
     results = {}
-    for name, by_problem in groups.items():
-        if len(by_problem) < problems[name] or any(len(group) < len(numbers) for group in by_problem.values()):
+    for name in problems:
+        if name not in found:
             continue
-        ordered = [by_problem[number] for number in range(problems[name])]
-        counts = {
-            "correct": [sum(bool(sample["correct"]) for sample in group) for group in ordered],
-            "tokens": [sum(sample["tokens"] for sample in group) for group in ordered],
-            "cut_off": [sum(sample["finish_reason"] == "length" for sample in group) for group in ordered],
-        }
-        levels = [group[0].get("level") for group in ordered]
+        columns, outcomes = found[name], found[name].outcomes
+        if len(columns.problems) < problems[name] or outcomes.samples.min() < len(numbers):
+            continue
+        order = np.argsort([int(problem) for problem in columns.problems])
+        sums = {"correct": outcomes.correct, "tokens": outcomes.tokens, "cut_off": outcomes.truncated}
+        counts = {column: values[order].astype(int) for column, values in sums.items()}
+        levels = columns.per_problem(columns.counts["level"])[order] / len(numbers)
         result: Row = {"samples": len(numbers), **_means(counts, len(numbers))}
-        result["no_verdict"] = sum(sample["correct"] is None for group in ordered for sample in group)
-        if None not in levels:
-            chosen = {level: np.array(levels) == level for level in sorted(set(levels))}
-            result["by_level"] = {str(level): _means(counts, len(numbers), which) for level, which in chosen.items()}
-            counts["level"] = levels
+        result["no_verdict"] = int((outcomes.samples - outcomes.graded).sum())
+        if not np.isnan(levels).any():
+            counts["level"] = levels.astype(int)
+            result["by_level"] = {
+                str(level): _means(counts, len(numbers), counts["level"] == level)
+                for level in np.unique(counts["level"]).tolist()
+            }
         result["counts"] = {column: " ".join(map(str, values)) for column, values in counts.items()}
         results[name] = result
     return results
 
 
-def _means(counts: Mapping[str, list[int]], samples: int, chosen: np.ndarray | None = None) -> Row:
-    columns = {name: np.array(values)[... if chosen is None else chosen] for name, values in counts.items()}
+def _means(counts: Mapping[str, np.ndarray], samples: int, chosen: np.ndarray | None = None) -> Row:
     of_problem = {"correct": "accuracy", "tokens": "tokens", "cut_off": "cut_off"}
-    return {of_problem[name]: round(float(columns[name].mean()) / samples, 5) for name in of_problem}
+    return {
+        of_problem[name]: round(float(counts[name][... if chosen is None else chosen].mean()) / samples, 5)
+        for name in of_problem
+    }
 
 
 def counts_of(row: Row, benchmark: str, part: str = "evaluation") -> dict[str, np.ndarray]:
