@@ -220,6 +220,8 @@ def _caption(comparison: Comparison, metric: str, fewer: list[str]) -> str:
 def _details(comparison: Comparison) -> Table:
     most = max(int(outcomes.graded.max()) for run in comparison.sampled for outcomes in run.outcomes.values())
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
+    if len(tries) > 4:  # more do not fit on the page
+        tries = sorted({1, *tries[::-2]})
     rows = []
     for benchmark in all_benchmarks(comparison.sampled):
         for run in comparison.sampled:

@@ -168,7 +168,9 @@ def _load_summary(run: Run, path: Path, has_samples: bool) -> None:
     content = _read_object(path, benchmarks=dict, settings=dict, versions=dict)
     run.facts |= _facts(content)
     if not content.get("complete", True):
-        run.unfinished.append(f"the evaluation in {path.parent} has not drawn all samples; its command resumes it")
+        run.unfinished.append(
+            f"the evaluation in {path.parent} is not complete, its numbers are preliminary; the same command resumes it"
+        )
         run.missing.append(f"unfinished: {run.unfinished[-1]}")
     if has_samples:
         return

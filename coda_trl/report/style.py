@@ -91,6 +91,8 @@ def number_axes(figure: Figure) -> None:
                 _number_log_axis(axis, high / low)
             elif axis.get_scale() == "linear" and max(abs(low), abs(high)) >= 1000:
                 axis.set_major_formatter(FuncFormatter(_show_tick))
+                if axis is panel.xaxis:  # numbers that wide would run into each other
+                    axis.set_major_locator(MaxNLocator(4))
 
 
 def _number_log_axis(axis: Axis, factor: float) -> None:
