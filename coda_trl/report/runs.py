@@ -169,7 +169,7 @@ def _load_summary(run: Run, path: Path, has_samples: bool) -> None:
     run.facts |= _facts(content)
     if not content.get("complete", True):
         run.unfinished.append(
-            f"the evaluation in {path.parent} is not complete, its numbers are preliminary; the same command resumes it"
+            f"the evaluation in {path.parent} is not complete, so its numbers are preliminary; its command resumes it"
         )
         run.missing.append(f"unfinished: {run.unfinished[-1]}")
     if has_samples:
