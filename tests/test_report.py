@@ -341,6 +341,16 @@ def test_a_partial_run_moves_no_number_of_the_others(tmp_path, undrawn):
     assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
 
 
+def test_a_run_of_single_samples_is_measured_but_does_not_sort(tmp_path, undrawn):
+    samples = read_lines(write_samples(tmp_path / "A"))
+    single = write_lines(tmp_path / "B", [sample for sample in samples if sample["sample"] == 0])
+    page = build_report({"A": tmp_path / "A", "B": single}, "A", tmp_path / "out")
+    assert "difficulty_bands" not in read_tables(page)["tables"]
+    assert page.read_text().count("at least two samples with a verdict (samples.jsonl) of a problem") == 3
+    page = build_report({"A": tmp_path / "A", "B": single}, "A", tmp_path / "out", difficulty_run="A")
+    assert len(about(read_tables(page)["tables"]["difficulty_bands"], "B")) == 3
+
+
 def test_runs_that_sort_can_be_named(tmp_path, undrawn):
     runs = {name: write_samples(tmp_path / name, problems=20) for name in ("start", "GRPO", "CODA")}
     runs["L1@64"] = write_lines(tmp_path / "l1", read_lines(runs["start"])[:24])

@@ -51,8 +51,9 @@ class View:
 
     @cached_property
     def bands(self) -> dict[str, np.ndarray]:
-        """Easy, medium and hard ones, without bands that are empty; see [`Sorting.bands`]."""
-        return {band: chosen for band, chosen in self.sorting.bands().items() if self.num_problems(chosen)}
+        """Easy, medium and hard ones, see [`Sorting.bands`]; without those in which a sorting run has no samples."""
+        bands = self.sorting.bands().items()
+        return {band: chosen for band, chosen in bands if self.num_problems(chosen, *self.sorters)}
 
     @cached_property
     def columns(self) -> dict[str, SampleColumns]:

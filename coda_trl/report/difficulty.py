@@ -137,17 +137,14 @@ def buckets(comparison: Comparison) -> Section:
         "Problems of all benchmarks together, sorted as above and cut at the percentiles "
         f"{', '.join(map(str, PERCENTILES))}; the hardest come first. Tied problems are cut at random.",
     )
-    compared = _compared(comparison)
-    if not compared:
+    reference, results = comparison.reference, {}
+    for view, run in _compared(comparison):
+        sorters = [sorter.samples for sorter in view.sorters]
+        if found := compare_buckets(run.samples, reference.samples, sorted_by=sorters):
+            results[run.name] = found
+    if not results:
         section.missing = f"This needs two runs with {NEEDS}"
         return section
-    reference = comparison.reference
-    results = {
-        run.name: compare_buckets(
-            run.samples, reference.samples, sorted_by=[sorter.samples for sorter in view.sorters]
-        )
-        for view, run in compared
-    }
     rows = [
         [
             text(bucket.name),
