@@ -35,7 +35,7 @@ def after_reasoning(completion: str) -> str:
 
 
 def opens_thinking(prompt: str) -> bool:
-    """
+    r"""
     Whether a prompt ends inside an open `<think>` block, as the chat templates of R1-Distill and Qwen3-Thinking do.
 
     The completion then has no `<think>` of its own. Grade `"<think>" + completion`: otherwise a box guessed in the
