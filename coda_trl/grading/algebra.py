@@ -30,7 +30,7 @@ _EXTRACTION = [
 
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
-_PRIME = re.compile(r"([A-Za-z])'")
+_PRIME = re.compile(r"([A-Za-z])('+)")
 _CAPITAL = re.compile(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|[A-Z]")
 _NEIGHBOURS = re.compile(r"\d\s+[\d.]")  # math-verify takes `2 7` for 2 + 7
 _SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # and ignores the base of a numeral
@@ -110,7 +110,7 @@ def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
 def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
     if not text or _NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
         return None
-    text = _PRIME.sub(r"\1_{p}", text)
+    text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
     text = _MIXED.sub(_mixed_number, _DECIMAL.sub(_fraction, text))
     if mixed_case:  # math-verify does not tell `A` from `a`
         text = _CAPITAL.sub(lambda token: f"{token.group()}_{{0}}" if len(token.group()) == 1 else token.group(), text)

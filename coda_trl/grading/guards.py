@@ -18,6 +18,8 @@ MAX_COMMANDS = 150
 
 _EXPONENT = re.compile(r"\^\s*(?:\{?\s*[+-]?\s*(\d+))")
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
+_SQUARE = re.compile(r"\^\s*(?:[23](?!\d)|\{\s*[23]\s*\})")
+_TWO_DIGITS = re.compile(r"\d\d")
 _FACTORIAL = re.compile(r"((?<!\d)\d+|[)}\]!])\s*!")
 _BINOMIAL = re.compile(r"\\binom\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _ITERATED = re.compile(r"\\(?:int|iint|iiint|oint|sum|prod|lim)(?![A-Za-z])")
@@ -91,9 +93,8 @@ def _tower(text: str) -> bool:
             end += 1
         exponent = text[start : end - 1]
         powers = exponent.count("^")
-        if powers > 1 or (
-            powers == 1 and not re.fullmatch(r"[^\d^]*[23]?[^\d^]*\^\s*\{?\s*[23]\s*\}?[^\d^]*", exponent)
-        ):
+        is_number = not _LETTER.search(exponent)
+        if powers > 1 or (powers and (not _SQUARE.search(exponent) or (is_number and _TWO_DIGITS.search(exponent)))):
             return True
     return False
 

@@ -94,6 +94,7 @@ _ARGUMENT = re.compile(r"\s*(\\[A-Za-z]+|[A-Za-z\d])")
 _THOUSANDS = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _CJK = re.compile(r"[\u3400-\u9fff]+")
 _CJK_CONNECTIVES = {"或": "or", "和": "and", "与": "and", "及": "and", "且": "and"}
+_ANSWER_IS = re.compile(r"^(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is(?!\s+not)|:|=)\s*(?=\S)", re.IGNORECASE)
 # `The answer is`, `Distance:`, but not `the answer is not`
 _LEAD = re.compile(
     r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I
@@ -199,6 +200,7 @@ def _mark_cjk(run: re.Match) -> str:
 
 def _strip_lead(text: str) -> str:
     """Removes words that announce the value, inside or outside of its `\\text{}`."""
+    text = _ANSWER_IS.sub("", text)
     lead = _LEAD.match(text)
     if lead is None:
         return text

@@ -28,6 +28,10 @@ _LOG_BASE = re.compile(r"(?<![\\A-Za-z])log(2|10)\s*(?=\()")
 _TIMES = re.compile(r"(?<=[\w)}\]!'|])(?:\*| \* )(?=[\w(\\{|])")  # and no emphasis, as in `*A* or *B*`
 _POWER = re.compile(r"(?<=[\w)}\]!'|])(?:\*\*| \*\* )(?=[\w(\\{+-])")
 _SECANT = re.compile(r"(?<![\\A-Za-z])sec(?=\()")  # `30 sec` is a time
+_ROOT_OF_DIGITS = re.compile(r"(?<![\\A-Za-z])sqrt(?=\d)(\d+)")
+_SIGNS = {">=": r"\ge ", "<=": r"\le ", "!=": r"\neq "}
+_SIGN = re.compile(r"[<>]=|!=(?!=)")
+_UNION = re.compile(r"(?<=[)\]])\s*[Uu]\s*(?=[(\[])")
 _RAISED = re.compile(r"(\^)\s*(?=\()")
 _OPERATOR = re.compile(r"[*/^()+=\d-]")
 _OUTSIDE = re.compile(r"⟦[^⟧]*⟧|\\(?!cdot)[A-Za-z]+(?:\s*\{[A-Za-z]+\})?")
@@ -49,7 +53,9 @@ def plain_to_latex(text: str) -> str:
 
     ```
     """
-    text = _SECANT.sub(r"\\sec", _TIMES.sub(r"\\cdot ", _POWER.sub("^", text)))
+    text = _UNION.sub(r" \\cup ", _SIGN.sub(lambda sign: _SIGNS[sign.group()], text))
+    text = _SECANT.sub(r"\\sec", _ROOT_OF_DIGITS.sub(r"\\sqrt{\1}", text))
+    text = _TIMES.sub(r"\\cdot ", _POWER.sub("^", text))
     names = set(_NAME.findall(_OUTSIDE.sub(" ", text)))
     if names and names <= _NAMES.keys() | _AROUND.keys() and (_OPERATOR.search(text) or names <= _CONSTANTS.keys()):
         text = _LOG_BASE.sub(r"\\log_{\1}", text)

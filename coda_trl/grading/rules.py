@@ -95,7 +95,7 @@ def prepare(gold: str | None, answer: str | None, options: Iterable[str] | None 
     # Behind "####" stands the answer of a worked solution, which as a whole is no answer.
     missing = gold is None or gold.strip() in _NO_GOLD or "####" in gold
     canonical_gold = "" if missing or too_long(gold) else normalize(gold)
-    if not re.search(r"[^\W_]", re.sub(r"\\(?!infty|emptyset|pi)[A-Za-z]+", "", canonical_gold)):
+    if not re.search(r"[^\W_]", canonical_gold):
         return None
     short = " ".join(answer.split()) if answer is not None else ""
     return Case(canonical_gold, "" if too_long(short) else normalize(short), tuple(map(str, options or ())))
@@ -212,6 +212,8 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
         return _consistent(answer_sides, algebra) and equivalent(gold, answer_sides[-1], algebra)
     if set(gold_signs) == {"="} and not answer_signs:
         return bool(LABEL.match(gold_sides[0])) and equivalent(gold_sides[-1], answer, algebra)
+    if not gold_signs and not answer_signs:  # `\sum_{k=0}^n k`
+        return _values(gold, answer, algebra)
     return _relations(gold, answer, algebra)
 
 

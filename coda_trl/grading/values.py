@@ -8,6 +8,7 @@ decimal differs from `\pi` however many of its digits it has. Two values that ag
 
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import mpmath
@@ -17,6 +18,7 @@ from sympy.core.function import AppliedUndef
 MAX_DIGITS = 30_000  # what needs more is wrong
 MAX_FRACTION_DIGITS = 100_000
 _SURE_DIGITS = 50  # of two values that agree, beyond the sizes of their terms
+_POINTS = 11
 _ENOUGH_POINTS = 3
 
 _FUNCTIONS: dict[Any, Callable] = {
@@ -110,8 +112,9 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[dict[sympy.Expr, sympy.R
     """
     Values for the unknowns: letters and functions that are not known (`f(x)`).
 
-    One name has the same value on both sides. The signs run through all combinations of three unknowns, and the sizes
-    through several orders of magnitude if there is something that changes its form somewhere (`|x - 50|`).
+    One name has the same value on both sides. After some positive points the signs run through all combinations of
+    three unknowns, and the sizes through several orders of magnitude if something changes its form somewhere
+    (`|x - 50|`).
     """
     unknowns = sorted(
         {unknown for side in (one, other) for unknown in side.free_symbols | side.atoms(AppliedUndef)}, key=str
@@ -120,14 +123,14 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[dict[sympy.Expr, sympy.R
         return [{}]
     sizes = range(5) if one.has(*_IN_PIECES) or other.has(*_IN_PIECES) else range(1)
     points = []
-    for size in sizes:
-        for signs in range(8):
-            point = {}
-            for index, unknown in enumerate(unknowns):
-                draw = random.Random(f"{unknown}/{size}/{signs}").randrange(10**5, 3 * 10**6)
-                sign = -1 if signs >> index % 3 & 1 else 1
-                point[unknown] = sympy.Rational(sign * draw * 10**size, 10**6 + 3)
-            points.append(point)
+    for size, number in product(sizes, range(_POINTS)):
+        signs = max(0, number - _POINTS + 8)  # positive at first
+        point = {}
+        for index, unknown in enumerate(unknowns):
+            draw = random.Random(f"{unknown}/{size}/{number}").randrange(10**5, 3 * 10**6)
+            sign = -1 if signs >> index % 3 & 1 else 1
+            point[unknown] = sympy.Rational(sign * draw * 10**size, 10**6 + 3)
+        points.append(point)
     return points
 
 
