@@ -1,7 +1,7 @@
 r"""
 Grading speed: `coda_trl.rewards.accuracy_reward` against TRL's, on the same completions, in the same run.
 
-    python benchmarks/grading.py [--out benchmarks/results]
+    python benchmarks/grading.py [--out runs/benchmarks]
 
 One training step of the paper: 128 prompts with 16 completions each, 20 to 70 KB of reasoning, an answer in a box at
 the end, six of ten right. The solutions are boxed, because TRL reads many bare ones as unparseable and then skips the
@@ -87,7 +87,7 @@ def with_hang_makers(completions: list[list[dict]], solutions: list[str]) -> tup
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     options = parser.parse_args()
     logging.getLogger("math_verify").setLevel(logging.ERROR)
     start = time.perf_counter()

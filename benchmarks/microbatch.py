@@ -1,7 +1,7 @@
 r"""
 Time and memory of one optimizer step, with TRL's micro-batches and with micro-batches grouped by length.
 
-    python benchmarks/microbatch.py [--tiny] [--seconds 390] [--out benchmarks/results]
+    python benchmarks/microbatch.py [--tiny] [--seconds 390] [--out runs/benchmarks]
 
 Both sides are the same `CodaGRPOTrainer` with `length_grouping` off (TRL's own code path) and on, in turns on the
 same rollouts. Rollouts are made up, so that their lengths are exactly those of the distribution; what is timed is
@@ -307,7 +307,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="Steps of each side and kind.")
     parser.add_argument("--seconds", type=float, default=390, help="Begin no step that would end later than this.")
     parser.add_argument("--beta", type=float, default=0.0, help="KL coefficient; not 0: the reference model runs too.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
 

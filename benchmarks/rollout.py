@@ -2,7 +2,7 @@ r"""
 Rollout speed of the engines that TRL offers inside the training process: transformers' `generate`, its continuous
 batching, and vLLM in colocate mode.
 
-    python benchmarks/rollout.py [--tiny] [--engines generate continuous vllm] [--out benchmarks/results]
+    python benchmarks/rollout.py [--tiny] [--engines generate continuous vllm] [--out runs/benchmarks]
 
 What is timed is the trainer's own generation step, from prompts to completion tokens. The model has the shape of
 Qwen3-0.6B and random weights, so that it says any token as likely as another; so many of them count as end of text
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=1024, help="Longest completion in tokens.")
     parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each engine.")
     parser.add_argument("--seconds", type=float, default=600, help="Time of all engines, in equal shares.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     parser.add_argument("--run", nargs=2, metavar=("FOLDER", "RESULTS"), help=argparse.SUPPRESS)  # one engine
     args = parser.parse_args()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched

@@ -1,7 +1,7 @@
 r"""
 Time of `coda_trl.shaping.shape_rewards` against loops over groups that do the same, in the same run.
 
-    python benchmarks/shaping.py [--rounds 20] [--out benchmarks/results]
+    python benchmarks/shaping.py [--rounds 20] [--out runs/benchmarks]
 
 Two batches: 128 prompts with 16 rollouts (one step of the paper) and 4,096 with 64, on one core. Two loops: one in
 plain Python numbers, which takes checked lists and returns a list, and one with a few tensor operations a group, as
@@ -90,7 +90,7 @@ def measure(prompts: int, group_size: int, rounds: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="Calls of each loop; five times as many of ours.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args()
 
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 r"""
 Where the time of a whole training step goes, with TRL's micro-batches and with micro-batches grouped by length.
 
-    python benchmarks/step.py [--tiny] [--engine generate] [--rounds 3] [--seconds 90] [--out benchmarks/results]
+    python benchmarks/step.py [--tiny] [--engine generate] [--rounds 3] [--seconds 90] [--out runs/benchmarks]
 
 One `CodaGRPOTrainer` makes steps with `length_grouping` off (TRL's own code path) and on, in turns; the same seed
 makes both draw the same rollouts as long as their weights agree. With `--tiny` it is the arithmetic ladder on a CPU,
@@ -236,7 +236,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=512, help="Longest completion in tokens. Not with --tiny.")
     parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each side.")
     parser.add_argument("--seconds", type=float, default=90, help="Begin no round that would end later than this.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
 

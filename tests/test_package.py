@@ -1,5 +1,6 @@
 """What a user of the package alone has: its commands, recipes that can be copied out, and all of its modules."""
 
+import ast
 import importlib
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from coda_trl import train
 from coda_trl.copy_recipes import main as copy_recipes
@@ -16,6 +18,21 @@ from coda_trl.ladder import CHECKPOINT
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_package_that_is_imported_is_a_dependency():
+    """What others happen to bring along can change with them: huggingface_hub 2 no longer brings httpx."""
+    imported = set()
+    for path in (ROOT / "coda_trl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(node.module.partition(".")[0])
+    extras = [each for extra in PYPROJECT["project"]["optional-dependencies"].values() for each in extra]
+    declared = {Requirement(each).name for each in [*PYPROJECT["project"]["dependencies"], *extras]}
+    declared = {{"pyyaml": "yaml"}.get(name, name).replace("-", "_") for name in declared}
+    assert imported - set(sys.stdlib_module_names) - {"coda_trl"} - declared == set()
 
 
 def test_commands_exist():

@@ -231,7 +231,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         "--tiny", action="store_true", help="A model of a few thousand parameters, and short rollouts."
     )
     parser.add_argument("--cpu", action="store_true", help="Rehearse on a CPU, without sharding.")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args(argv)
     args.steps = args.steps or ["lognormal", "full", "lognormal", "lognormal-trl"]
     if args.rollouts == "made-up" and (args.server or args.longest):

@@ -1,7 +1,7 @@
 r"""
 Proves a GPU machine: one command, under ten minutes on two cards.
 
-    python benchmarks/gpu/smoke.py [--cases ddp,fsdp2] [--model qwen3-0.6b] [--out benchmarks/results] [--cpu]
+    python benchmarks/gpu/smoke.py [--cases ddp,fsdp2] [--model qwen3-0.6b] [--out runs/benchmarks] [--cpu]
 
 Runs every case of `cases.py` as real processes, prints a table, and writes one JSON file. The exit code is 0 if no
 case failed; a case that lacks a package or a card is skipped, and the table says why. `--cpu` rehearses, one case
@@ -225,7 +225,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=lambda names: names.split(","), default=list(CASES), help=", ".join(CASES))
     parser.add_argument("--model", choices=MODELS, default="ladder", help="qwen3-0.6b: its shape, random weights.")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="Folder for the results.")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     parser.add_argument("--work", type=Path, help="Folder for logs and checkpoints; a temporary one by default.")
     parser.add_argument("--timeout", type=float, default=180, help="Seconds for a case.")
     parser.add_argument("--limit", type=float, default=540, help="Seconds for all cases.")

@@ -115,12 +115,16 @@ def _bars(result: Estimate) -> np.ndarray | None:
 
 
 def _courses(
-    results: Results, panels_by_key: Mapping[str, str], runs: Mapping[str, str], columns: int | None = None
+    results: Results,
+    panels_by_key: Mapping[str, str],
+    runs: Mapping[str, str],
+    columns: int | None = None,
+    styles: Mapping[str, Mapping] | None = None,
 ) -> Figure | None:
     """Logged metrics over training: mean over seeds, and the range of the seeds as a band."""
     columns = columns or len(panels_by_key)
     figure, axes = panels(-(-len(panels_by_key) // columns), columns, width=3.2 * columns + 0.6, height=2.7)
-    styles = run_styles(list(runs), None)
+    styles = styles or run_styles(list(runs), None)
     for axis, (key, title) in zip(axes, panels_by_key.items(), strict=False):
         for label, name in runs.items():
             found = results.log(name, key)
@@ -189,6 +193,7 @@ def methods(results: Results) -> Figure | None:
         },
         {RUNS[name].label: name for name in METHODS[1:]},
         columns=2,
+        styles={RUNS[name].label: STYLES[name] for name in METHODS[1:]},
     )
 
 

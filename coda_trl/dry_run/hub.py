@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-import httpx
 from huggingface_hub import close_session, constants, get_session
 from huggingface_hub.errors import OfflineModeIsEnabled
 
@@ -29,17 +29,17 @@ def ask_the_hub_once() -> Iterator[None]:
 
 
 class _FirstLook:
-    def __init__(self, client: httpx.Client):
+    def __init__(self, client: Any):  # of httpx, or, from huggingface_hub 2 on, of httpx2
         self.client = client
         self.looked = False
-        self.problem: httpx.TransportError | None = None
+        self.problem: Exception | None = None
 
-    def __call__(self, request: httpx.Request) -> None:
+    def __call__(self, request: Any) -> None:
         if not self.looked:
             self.looked = True
             try:
                 self.client.head(constants.ENDPOINT, timeout=PATIENCE)
-            except httpx.TransportError as problem:
+            except Exception as problem:  # of either package
                 self.problem = problem
         if self.problem is not None:
             raise OfflineModeIsEnabled(f"{constants.ENDPOINT} cannot be reached: {self.problem}.")
