@@ -156,7 +156,7 @@ class Machine:
             self.failing.remove((kind, folder.name))
             raise queue.Failed("no memory")
         if kind == "train":
-            (folder / "steps.jsonl").write_text("".join(json.dumps(step(number)) + "\n" for number in (1, 2)))
+            (folder / "steps.jsonl").write_text("".join(json.dumps(step(number)) + "\n" for number in range(1, 15)))
             (folder / "model").mkdir()
             (folder / "model/trainer_state.json").write_text("{}")
         else:
@@ -199,7 +199,7 @@ def test_a_queue_trains_evaluates_and_records_every_run_once(make_queue, tmp_pat
     rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
     assert set(rows) == {"grpo", "coda", "start"} and all(row["complete"] for row in rows.values())
     assert rows["coda"]["settings"]["length_shaping"] == "coda" and rows["coda"]["versions"]["commit"] == "abc"
-    assert rows["coda"]["training"]["log"]["tokens"] == [201, 202]
+    assert rows["coda"]["training"]["log"]["tokens"] == [200 + number for number in range(1, 15)]
     assert rows["start"]["sorting"]["gsm8k"]["samples"] == 8 and rows["start"]["evaluation"]["gsm8k"]["samples"] == 4
 
     again = make_queue("--runs", "grpo-0", "coda-0", "coda-1")
@@ -213,7 +213,7 @@ def test_a_run_that_fails_does_not_stop_the_others_and_resumes(make_queue, tmp_p
     assert not first.work_off()
     rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
     assert rows["vlp"]["complete"] and "grpo" not in rows
-    assert not rows["coda"]["complete"] and rows["coda"]["training"]["steps"] == 2, "the training is on record"
+    assert not rows["coda"]["complete"] and rows["coda"]["training"]["steps"] == 14, "the training is on record"
 
     again = make_queue("--runs", "grpo-0", "coda-0", "vlp-0")
     assert again.work_off()
@@ -246,8 +246,11 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     page = tables.fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)
     assert "old" not in page and page.endswith("<!-- begin scan -->\n<!-- end -->\n")
 
+    assert "CODA, seed 0 | 0.0 [0.0, 0.0] / 0% [0, 0]" in parts["differences"]
+    assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
+
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
-    assert set(tables.build(only_trained, tmp_path / "picture.png")) == {"trainings"}
+    assert set(tables.build(only_trained, tmp_path / "picture.png")) == {"trainings", "seconds"}
 
 
 def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():

@@ -10,6 +10,7 @@ file holds is skipped, a training that ended is not repeated, an evaluation resu
 import argparse
 import os
 import platform
+import socket
 import subprocess
 import sys
 import threading
@@ -115,7 +116,9 @@ class Queue:
     ) -> float:
         """Runs a command on one card (`None`: all) in a folder to its end, calling `tick`. Returns its seconds."""
         start = time.time()
-        own = {} if card is None or self.args.cards == 1 else {"CUDA_VISIBLE_DEVICES": str(card)}
+        own = {"MASTER_PORT": str(_free_port())}  # TRL would take the same as a run that starts beside
+        if card is not None and self.args.cards > 1:
+            own["CUDA_VISIBLE_DEVICES"] = str(card)
         with open(folder / "log.txt", "a") as log:
             process = subprocess.Popen(
                 [sys.executable, *map(str, command)], cwd=folder, env=self.environment | own, stdout=log, stderr=log
@@ -258,7 +261,8 @@ class Queue:
             recipe = yaml.safe_load((RECIPES / f"{method}.yaml").read_text())
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
-            row |= self.about(recipe | self.args.override | {"steps": steps[-1]["step"]})
+            own = {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
+            row |= self.about(recipe | own | self.args.override)
             row |= {"training": {"startup_seconds": round(startup, 1), **summarise_steps(steps)}}
             model, settings = str(folder / "model"), EVALUATION
         self.write(row)
@@ -306,6 +310,12 @@ class Queue:
 def _split(name: str) -> tuple[str, int]:
     method, seed = name.rsplit("-", 1)
     return method, int(seed)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def _override(text: str) -> tuple[str, str]:

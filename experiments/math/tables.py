@@ -14,15 +14,15 @@ import numpy as np
 from matplotlib import rc_context
 
 from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
-from coda_trl.evaluation.comparison import benchmark_seed
-from coda_trl.evaluation.metrics import Ratio
+from coda_trl.evaluation.comparison import benchmark_seed, compare
+from coda_trl.evaluation.metrics import Outcomes, Ratio
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
 from .data import BENCHMARKS
 from .results import Row, counts_of, read_results
-from .run import HERE, SORTING
+from .run import HERE, SORTING, WARM
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
 TITLES = {
@@ -71,6 +71,19 @@ def of_bands(row: Row, start: Row) -> dict[str, dict[str, np.ndarray]]:
             for column, values in parts[band].items():
                 values.append(counts[column][chosen(sorting)] / row["evaluation"][benchmark]["samples"])
     return {band: {name: np.concatenate(values) for name, values in part.items()} for band, part in parts.items()}
+
+
+def outcomes_of(row: Row) -> dict[str, Outcomes]:
+    """Sums by problem as the evaluation's comparison takes them; tokens of right and of wrong answers are not kept."""
+    outcomes = {}
+    for name in row["evaluation"]:
+        counts, samples = counts_of(row, name), row["evaluation"][name]["samples"]
+        of_each = np.full(len(counts["tokens"]), float(samples))
+        problems = [str(problem) for problem in range(len(of_each))]
+        unknown = np.full(len(of_each), np.nan)
+        columns = (counts[column].astype(float) for column in ("correct", "cut_off", "tokens"))
+        outcomes[name] = Outcomes(problems, of_each, of_each, *columns, unknown, unknown)
+    return outcomes
 
 
 def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:
@@ -186,6 +199,54 @@ def _percent(logs: Estimate) -> Cell:
     return number(Estimate(float(np.expm1(logs.value)), *ends), 100, 1, signed=True, unit="%")
 
 
+def differences_table(rows: Sequence[Row]) -> Table:
+    """Differences to GRPO of the same seed by benchmark, with intervals over problems."""
+    lines = []
+    for method in (name for name in METHODS if name not in ("start", "grpo")):
+        for run, reference in pairs(rows, method):
+            mine, theirs = outcomes_of(run), outcomes_of(reference)
+            cells = []
+            for names in [*([name] for name in BENCHMARKS), list(BENCHMARKS)]:
+                found = compare({name: mine[name] for name in names}, {name: theirs[name] for name in names})
+                points = number(found.accuracy_points, digits=1, signed=True)
+                tokens = number(found.token_change, digits=0, signed=True, unit="%")
+                cells.append(Cell(f"{points.text} [{points.interval}] / {tokens.text} [{tokens.interval}]"))
+            lines.append([text(name_of(run)), *cells])
+    caption = (
+        "Difference to GRPO of the same seed: points of accuracy / tokens. Brackets: 95% over problems, which are "
+        "resampled; another seed would differ by more."
+    )
+    header = ["", *(TITLES[name] for name in BENCHMARKS), "Average"]
+    return Table("differences", "Against GRPO, by benchmark", caption, header, lines)
+
+
+def seconds_table(rows: Sequence[Row]) -> Table:
+    """Where the time of a step goes, at the beginning and at the end of the training."""
+    lines = []
+    for row in rows:
+        training = row["training"]
+        # Not the first three steps, which meet new shapes and start the grader.
+        for name, part in (("first ten", slice(WARM, WARM + SMOOTH)), ("last ten", slice(-SMOOTH, None))):
+            phases = [np.mean(training["phase_seconds"].get(phase, [0.0])[part]) for phase in PHASE_TITLES]
+            total, length = np.mean(training["step_seconds"][part]), np.mean(training["log"]["tokens"][part])
+            lines.append(
+                [text(name_of(row)), text(name), number(float(total), digits=1)]
+                + [number(float(seconds), digits=2) for seconds in phases]
+                + [number(float(length), digits=0), number(training["card_gib"], digits=0)]
+            )
+    header = ["", "Steps", "Seconds", *PHASE_TITLES.values(), "Tokens", "GiB of the card"]
+    caption = "Means of seconds a step, one run a card. The first ten begin with step 4."
+    return Table("seconds", "Seconds of a step", caption, header, lines)
+
+
+PHASE_TITLES = {
+    "generation": "Generation",
+    "weight_sync": "Weights to vLLM",
+    "rewards": "Grading, shaping",
+    "update": "Update",
+}
+
+
 def pairs_table(rows: Sequence[Row], start: Row | None) -> Table:
     """Differences to GRPO of the same seed, and their means over pairs."""
     lines = []
@@ -263,9 +324,11 @@ def build(results: Sequence[Row], picture: Path) -> dict[str, str]:
     if trained:
         draw(trained, picture)
         parts["trainings"] = markdown(trainings_table(trained))
-    evaluated = [row for row in rows if row["evaluation"]]
+        parts["seconds"] = markdown(seconds_table(trained))
+    evaluated = [row for row in rows if row.get("evaluation")]
     if evaluated:
         parts |= {"evaluations": markdown(evaluations_table(evaluated)), "levels": markdown(levels_table(evaluated))}
+        parts["differences"] = markdown(differences_table(evaluated))
         parts["pairs"] = markdown(pairs_table(evaluated, start))
     if start is not None:
         parts["bands"] = markdown(bands_table(evaluated, start))
