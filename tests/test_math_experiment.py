@@ -23,7 +23,7 @@ RECIPES = queue.RECIPES
 def strata(gsm8k, math3, math4, math5, rows=1000):
     """Kinds of problems by their shares of easy and of all-wrong ones."""
     found = {"gsm8k": gsm8k, "math3": math3, "math4": math4, "math5": math5}
-    return {name: Stratum(easy, wrong, 0.5, 300, 0.0, rows) for name, (easy, wrong) in found.items()}
+    return {name: Stratum(easy, wrong, 0.5, 300, 0.0, 0.0, rows) for name, (easy, wrong) in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,7 @@ def test_the_scan_counts_easy_and_all_wrong_problems():
     right = [8, 6, 7, 0, 1]  # of 8: above .75, not above, above, none, one
     samples = [
         {"problem_id": str(i), "correct": j < right[i], "tokens": 100, "finish_reason": "length" if j else "stop"}
+        | {"completion": "```python" if j == 0 else "4"}
         for i in range(5)
         for j in range(8)
     ]
@@ -66,6 +67,7 @@ def test_the_scan_counts_easy_and_all_wrong_problems():
     assert [found[name].easy for name in ("gsm8k", "math3", "math4")] == [0.5, 1, 0]
     assert [found[name].all_wrong for name in ("gsm8k", "math4", "math5")] == [0, 1, 0]
     assert found["gsm8k"].accuracy == 14 / 16 and found["gsm8k"].cut_off == 7 / 8 and found["gsm8k"].rows == 2
+    assert found["gsm8k"].code == 1 / 8
 
 
 def test_steps_are_as_many_fives_as_fit_by_the_slower_run():
@@ -85,6 +87,7 @@ def sample(benchmark, problem, number, correct=True, tokens=10, **more):
         "correct": correct,
         "tokens": tokens,
         "finish_reason": "stop",
+        "completion": "",
     } | more
 
 
@@ -163,7 +166,7 @@ class Machine:
             n = command[command.index("--n") + 1]
             (folder / "eval").mkdir(exist_ok=True)
             samples = [
-                sample(name, problem, number, correct=problem > 3 or problem + number % 2 == 4, completion="", level=3)
+                sample(name, problem, number, correct=problem > 3 or problem + number % 2 == 4, level=3)
                 for name, count in self.problems.items()
                 for problem in range(count)
                 for number in range(n)

@@ -22,6 +22,8 @@ from coda_trl.data.reading import read_file
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.grading import default_pool
 
+from .results import holds_code
+
 Row = dict[str, Any]
 
 # By importance: where time runs out, the last are missing. `math1200` is drawn from MATH's test set without MATH500.
@@ -43,8 +45,8 @@ class Stratum:
     Args:
         easy (`float`), all_wrong (`float`):
             Share of problems with a success rate above 0.75, and of 0.
-        accuracy (`float`), tokens (`float`), cut_off (`float`):
-            Mean success rate, tokens of an answer, and share of answers that reach the limit.
+        accuracy (`float`), tokens (`float`), cut_off (`float`), code (`float`):
+            Mean success rate, tokens of an answer, and shares of answers that reach the limit and that hold code.
         rows (`int`):
             Problems of this kind in the training pool.
     """
@@ -54,6 +56,7 @@ class Stratum:
     accuracy: float
     tokens: float
     cut_off: float
+    code: float
     rows: int
 
 
@@ -196,6 +199,7 @@ def read_scan(
             accuracy=sum(rates) / len(rates),
             tokens=sum(sample["tokens"] for sample in flat) / len(flat),
             cut_off=sum(sample["finish_reason"] == "length" for sample in flat) / len(flat),
+            code=sum(holds_code(sample["completion"]) for sample in flat) / len(flat),
             rows=sum(row["stratum"] == name for row in pool),
         )
     return strata

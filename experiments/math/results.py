@@ -99,6 +99,11 @@ def summarise_steps(steps: Sequence[Row]) -> Row:
     }
 
 
+def holds_code(completion: str) -> bool:
+    """Whether an answer has a block of code, as a model that was trained to write code likes to give."""
+    return "```" in completion
+
+
 def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[str, int], numbers: range) -> Row:
     """
     Sums samples up by problem.
@@ -112,12 +117,16 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[st
             Numbers of the samples that count.
 
     Returns:
-        `dict`: By benchmark that is complete: `samples` of a problem, `accuracy`, `tokens`, `cut_off`, `no_verdict`
-        (answers whose gold cannot be read), the same three by `level` if problems have one, and `counts` by problem:
-        `correct`, `tokens`, `cut_off`, `level`.
+        `dict`: By benchmark that is complete: `samples` of a problem, `accuracy`, `tokens`, `cut_off`, `code` (share
+        of answers with a block of code), `no_verdict` (answers whose gold cannot be read), accuracy, tokens and
+        cut-off `by_level` if problems have one, and `counts` by problem: `correct`, `tokens`, `cut_off`, `level`.
     """
     chosen = (sample for sample in samples if sample["sample"] in numbers)
-    found = tabulate(chosen, counts={"level": lambda sample: sample.get("level", np.nan)})
+    counted = {
+        "level": lambda sample: sample.get("level", np.nan),
+        "code": lambda sample: holds_code(sample["completion"]),
+    }
+    found = tabulate(chosen, counts=counted)
     results = {}
     for name in problems:
         if name not in found:
@@ -130,6 +139,7 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[st
         counts = {column: values[order].astype(int) for column, values in sums.items()}
         levels = columns.per_problem(columns.counts["level"])[order] / len(numbers)
         result: Row = {"samples": len(numbers), **_means(counts, len(numbers))}
+        result["code"] = round(float(columns.counts["code"].mean()), 5)
         result["no_verdict"] = int((outcomes.samples - outcomes.graded).sum())
         if not np.isnan(levels).any():
             counts["level"] = levels.astype(int)

@@ -93,10 +93,10 @@ def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:
     return summarise(float(np.log(mine.mean() / theirs.mean())), draws[0] - draws[1], len(mine))
 
 
-def average_accuracy(row: Row) -> float | None:
-    """Accuracy, benchmarks weighing equally; `None` if one is missing."""
+def average_accuracy(row: Row) -> float:
+    """Accuracy, benchmarks weighing equally; NaN if one is missing."""
     if not all(name in row["evaluation"] for name in BENCHMARKS):
-        return None
+        return float("nan")
     return float(np.mean([row["evaluation"][name]["accuracy"] for name in BENCHMARKS]))
 
 
@@ -105,11 +105,11 @@ def scan_table(scan: Row) -> Table:
     names = {"gsm8k": "GSM8K", "math3": "MATH 3", "math4": "MATH 4", "math5": "MATH 5"}
     rows = [
         [text(names[name])]
-        + [number(found[column], 100, 0) for column in ("accuracy", "easy", "all_wrong", "cut_off")]
+        + [number(found[column], 100, 0) for column in ("accuracy", "easy", "all_wrong", "cut_off", "code")]
         + [number(found["tokens"], digits=0)]
         for name, found in scan["strata"].items()
     ]
-    header = ["", "Right (%)", "Easy (%)", "All wrong (%)", "Cut off (%)", "Tokens"]
+    header = ["", "Right (%)", "Easy (%)", "All wrong (%)", "Cut off (%)", "With code (%)", "Tokens"]
     return Table("scan", "The scan of the start", "T = 1, 8 samples a problem.", header, rows)
 
 
@@ -156,10 +156,10 @@ def evaluations_table(rows: Sequence[Row]) -> Table:
         for name in BENCHMARKS:
             found = row["evaluation"].get(name)
             cells.append(Cell(MISSING if found is None else f"{100 * found['accuracy']:.1f} / {found['tokens']:.0f}"))
-        average = average_accuracy(row)
-        lines.append([text(name_of(row)), *cells, Cell(MISSING) if average is None else number(average, 100, 1)])
-    caption = "Percent right / tokens of an answer."
-    header = ["", *(TITLES[name] for name in BENCHMARKS), "Average right"]
+        code = float(np.mean([found["code"] for found in row["evaluation"].values()]))
+        lines.append([text(name_of(row)), *cells, number(average_accuracy(row), 100, 1), number(code, 100, 1)])
+    caption = "Percent right / tokens of an answer. Averages weigh benchmarks equally."
+    header = ["", *(TITLES[name] for name in BENCHMARKS), "Average right", "With code (%)"]
     return Table("evaluations", "By benchmark", caption, header, lines)
 
 
@@ -247,36 +247,31 @@ PHASE_TITLES = {
 }
 
 
-def pairs_table(rows: Sequence[Row], start: Row | None) -> Table:
-    """Differences to GRPO of the same seed, and their means over pairs."""
+def pairs_table(rows: Sequence[Row], start: Row) -> Table:
+    """Differences to GRPO of the same seed by difficulty, and their means over pairs."""
     lines = []
     for method in (name for name in METHODS if name not in ("start", "grpo")):
         logs: dict[str, list[float]] = {band: [] for band in BANDS}
         points = []
         for run, reference in pairs(rows, method):
-            mine, theirs = average_accuracy(run), average_accuracy(reference)
-            points.append(100 * (mine - theirs))
+            mine, theirs = of_bands(run, start), of_bands(reference, start)
+            points.append(100 * (average_accuracy(run) - average_accuracy(reference)))
             cells = [number(points[-1], digits=1, signed=True)]
             for band in BANDS:
-                if start is None:
-                    cells.append(Cell(MISSING))
-                    continue
-                ratio = log_ratio(
-                    *(of_bands(each, start)[band]["tokens"] for each in (run, reference)), benchmark_seed(band)
-                )
+                ratio = log_ratio(mine[band]["tokens"], theirs[band]["tokens"], benchmark_seed(band))
                 logs[band].append(ratio.value)
                 cells.append(_percent(ratio))
             lines.append([text(name_of(run)), *cells])
         if len(points) > 1:
             means = [number(over_pairs(points), digits=1, signed=True)]
-            means += [_percent(over_pairs(values)) if values else Cell(MISSING) for values in logs.values()]
+            means += [_percent(over_pairs(values)) for values in logs.values()]
             lines.append([text(f"{METHODS[method]}, {len(points)} pairs"), *means])
     header = ["", "Points of accuracy", *(f"Tokens, {band}" for band in BANDS)]
     caption = (
         "Difference to GRPO of the same seed. Brackets: 95%, for a pair over problems (which are resampled: not what "
         "another seed would give), over pairs (Student's t) where there are several."
     )
-    return Table("pairs", "Against GRPO", caption, header, lines)
+    return Table("pairs", "Against GRPO, by difficulty", caption, header, lines)
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -329,9 +324,9 @@ def build(results: Sequence[Row], picture: Path) -> dict[str, str]:
     if evaluated:
         parts |= {"evaluations": markdown(evaluations_table(evaluated)), "levels": markdown(levels_table(evaluated))}
         parts["differences"] = markdown(differences_table(evaluated))
-        parts["pairs"] = markdown(pairs_table(evaluated, start))
     if start is not None:
         parts["bands"] = markdown(bands_table(evaluated, start))
+        parts["pairs"] = markdown(pairs_table(evaluated, start))
     return parts
 
 
