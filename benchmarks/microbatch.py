@@ -2,6 +2,7 @@ r"""
 Time and memory of one optimizer step, with TRL's micro-batches and with micro-batches grouped by length.
 
     python benchmarks/microbatch.py [--tiny] [--seconds 390] [--out runs/benchmarks]
+    python benchmarks/microbatch.py --longest 16384 --rollouts 64 --sides grouped
 
 Both sides are the same `CodaGRPOTrainer` with `length_grouping` off (TRL's own code path) and on, in turns on the
 same rollouts. Rollouts are made up, so that their lengths are exactly those of the distribution; what is timed is
@@ -14,6 +15,9 @@ Distributions, for a longest completion of L tokens: `equal` (all L), `lognormal
 
 The padding-free limit is what the rollouts would take if each were computed as fast as full batches of its own length:
 time per token of the `equal` steps with grouping, interpolated between the maxima that were run.
+
+`--rollouts` changes how many there are in a step, in more micro-batches of the same size. TRL's side of a log-normal
+step of 64 at 16K takes over a minute, so `--sides grouped` leaves it out; `equal` is what the limit needs.
 
 Rounds go on until all are done or the time is up; the results are written after every pair of steps. A side that runs
 out of memory is reported as such and not asked again at that maximum.
@@ -43,10 +47,10 @@ from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
 PROMPT_LENGTH = 128
 GENERATIONS = 8
-MICRO_BATCHES = 8  # per optimizer step
-ROLLOUTS = {2048: 64, 8192: 16, 16384: 16}  # per optimizer step, by the longest completion
-TINY_ROLLOUTS = {64: 32, 256: 16, 512: 16}
-TIME_SHARES = (0.12, 0.25, 0.63)  # of the time, by the longest completion: what equal numbers of rounds take
+MICRO_BATCHES = 8  # per optimizer step, unless it has another number of rollouts
+ROLLOUTS = {2048: 64, 4096: 32, 8192: 16, 16384: 16}  # per optimizer step, by the longest completion
+TINY_ROLLOUTS = {64: 32, 128: 16, 256: 16, 512: 16}
+TIME_SHARES = (0.12, 0.15, 0.25, 0.63)  # relative, by the longest completion: what equal numbers of rounds take
 DISTRIBUTIONS = ("equal", "lognormal", "bimodal")
 SIDES = ("trl", "grouped")
 
@@ -99,14 +103,21 @@ class Stopwatch(TrainerCallback):
     """
     Switches sides, hands out rollouts, and measures every optimizer step.
 
-    `plan` lists the steps to come as (round, distribution, side), the sides of a pair next to each other. Of pairs,
-    none is begun that would not be done by `deadline`.
+    `rows` is the size of a micro-batch. `plan` lists the steps to come as (round, distribution, side), the sides of a
+    pair next to each other. Of pairs, none is begun that would not be done by `deadline`.
     """
 
     def __init__(
-        self, longest: int, rollouts: int, plan: list[tuple[int, str, str]], deadline: float, report: Callable
+        self,
+        longest: int,
+        rollouts: int,
+        rows: int,
+        plan: list[tuple[int, str, str]],
+        deadline: float,
+        report: Callable,
     ):
-        self.longest, self.rollouts, self.deadline, self.report = longest, rollouts, deadline, report
+        self.longest, self.rollouts, self.rows = longest, rollouts, rows
+        self.deadline, self.report = deadline, report
         self.plan = plan
         self.slowest = 0.0
         self.cuda = torch.cuda.is_available()
@@ -149,6 +160,7 @@ class Stopwatch(TrainerCallback):
                 "tokens": sum(self.lengths) + PROMPT_LENGTH * len(self.lengths),
                 "padded_tokens": self.padded_tokens,
                 "forward_passes": self.passes,
+                "micro_batch_rows": self.rows,
                 # The optimizer's states are not there yet when the first step reaches its peak.
                 "peak_memory": torch.cuda.max_memory_allocated() if self.cuda and state.global_step > 1 else None,
                 "peak_reserved": torch.cuda.max_memory_reserved() if self.cuda and state.global_step > 1 else None,
@@ -167,8 +179,8 @@ def train(watch: Stopwatch, args: argparse.Namespace) -> None:
     device = "cuda" if watch.cuda else "cpu"
     config = CodaGRPOConfig(
         "runs/microbatch",
-        per_device_train_batch_size=watch.rollouts // MICRO_BATCHES,
-        gradient_accumulation_steps=MICRO_BATCHES,
+        per_device_train_batch_size=watch.rows,
+        gradient_accumulation_steps=watch.rollouts // watch.rows,
         num_generations=GENERATIONS,
         max_completion_length=watch.longest,
         max_steps=len(watch.plan),
@@ -196,14 +208,14 @@ def train(watch: Stopwatch, args: argparse.Namespace) -> None:
 
 
 def run_maximum(
-    longest: int, rollouts: int, rounds: int, args: argparse.Namespace, deadline: float, report: Callable
+    longest: int, rollouts: int, rows: int, rounds: int, args: argparse.Namespace, deadline: float, report: Callable
 ) -> None:
     """Steps of all distributions with the given longest completion, sides in turns, each reported when it is done."""
     plan = [
         (number, distribution, side)
         for number in range(rounds)
-        for distribution in DISTRIBUTIONS
-        for side in (SIDES if number % 2 == 0 else SIDES[::-1])
+        for distribution in args.distributions
+        for side in (args.sides if number % 2 == 0 else args.sides[::-1])
     ]
     with tqdm(total=len(plan), desc=f"at most {longest} tokens", unit="step") as progress:
 
@@ -212,7 +224,7 @@ def run_maximum(
             progress.update()
             report(step)
 
-        watch = Stopwatch(longest, rollouts, plan, deadline, show_and_report)
+        watch = Stopwatch(longest, rollouts, rows, plan, deadline, show_and_report)
         while watch.plan:
             try:
                 train(watch, args)
@@ -304,6 +316,12 @@ def print_table(rows: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="A tiny model and short rollouts, to rehearse on a CPU.")
+    parser.add_argument("--longest", type=int, nargs="+", help="Longest completions (default: all but 4096).")
+    parser.add_argument(
+        "--rollouts", type=int, help="Rollouts a step, in micro-batches of the same size as otherwise."
+    )
+    parser.add_argument("--distributions", nargs="+", choices=DISTRIBUTIONS, default=DISTRIBUTIONS)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--rounds", type=int, default=3, help="Steps of each side and kind.")
     parser.add_argument("--seconds", type=float, default=390, help="Begin no step that would end later than this.")
     parser.add_argument("--beta", type=float, default=0.0, help="KL coefficient; not 0: the reference model runs too.")
@@ -314,7 +332,8 @@ def main() -> None:
     begin = time.perf_counter()
     torch.manual_seed(0)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    path = args.out / f"microbatch-{'tiny-' if args.tiny else ''}{name.lower().replace(' ', '-')}.json"
+    number = f"{args.rollouts}-rollouts-" if args.rollouts else ""
+    path = args.out / f"microbatch-{'tiny-' if args.tiny else ''}{number}{name.lower().replace(' ', '-')}.json"
     args.out.mkdir(parents=True, exist_ok=True)
     about = {
         "hardware": name,
@@ -328,19 +347,28 @@ def main() -> None:
         "model": "random tiny Qwen3" if args.tiny else "random Qwen3-0.6B",
         "settings": {"beta": args.beta, "prompt_length": PROMPT_LENGTH, "micro_batches": MICRO_BATCHES},
     }
-    rollouts = TINY_ROLLOUTS if args.tiny else ROLLOUTS
+    known = TINY_ROLLOUTS if args.tiny else ROLLOUTS
+    longest = args.longest or [maximum for place, maximum in enumerate(known) if place != 1]
+    shares = np.array([share for maximum, share in zip(known, TIME_SHARES, strict=True) if maximum in longest])
+    if len(shares) < len(longest):
+        parser.error(f"--longest has to be among {', '.join(map(str, known))}.")
+    if args.rollouts and any(args.rollouts % known[maximum] for maximum in longest):
+        parser.error(f"--rollouts has to be a multiple of {max(known[maximum] for maximum in longest)}.")
 
     # Kernels are chosen and compiled in the first steps: once, before anything is measured.
-    shortest = min(rollouts)
-    run_maximum(shortest, rollouts[shortest], 1, args, begin + TIME_SHARES[0] * args.seconds, lambda step: None)
+    shortest = min(longest)
+    rows = known[shortest] // MICRO_BATCHES
+    first = begin + shares[0] / shares.sum() * args.seconds
+    run_maximum(shortest, known[shortest], rows, 1, args, first, lambda step: None)
     steps = []
 
     def report(step: dict) -> None:
         steps.append(step)
         path.write_text(json.dumps({"about": about, "rows": summarise(steps), "steps": steps}, indent=1) + "\n")
 
-    for (longest, count), share in zip(rollouts.items(), np.cumsum(TIME_SHARES), strict=True):
-        run_maximum(longest, count, args.rounds, args, begin + share * args.seconds, report)
+    for maximum, share in zip(sorted(longest), np.cumsum(shares) / shares.sum(), strict=True):
+        rows, count = known[maximum] // MICRO_BATCHES, args.rollouts or known[maximum]
+        run_maximum(maximum, count, rows, args.rounds, args, begin + share * args.seconds, report)
     rows = summarise(steps)
     print(f"{about['model']} on {name}, torch {torch.__version__}, TRL {trl.__version__}")
     print_table(rows)

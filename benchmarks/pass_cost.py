@@ -21,7 +21,8 @@ from microbatch import MICRO_BATCHES, PROMPT_LENGTH, draw_lengths
 from coda_trl.microbatch import PASS_COST, WIDTH_MULTIPLE, cheapest_fill
 
 SEEDS = range(20)
-SIZES = ((8192, 16), (16_384, 16), (16_384, 64))  # longest completion, rollouts
+SIZES = ((8192, 16), (8192, 64), (16_384, 16), (16_384, 64), (16_384, 128))  # longest completion, rollouts
+ROWS = 2  # of a micro-batch, at both
 
 
 def fill(widths: list[int], budget: int) -> list[int]:
@@ -47,7 +48,7 @@ def widths_and_budget(lengths: list[int], longest: int) -> tuple[list[int], int]
     """What the trainer plans from: widths of the rows, widest first, and the tokens that a micro-batch may hold."""
     rounded = (-(-(length + PROMPT_LENGTH) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE for length in lengths)
     widths = sorted((min(width, longest + PROMPT_LENGTH) for width in rounded), reverse=True)
-    return widths, len(widths) // MICRO_BATCHES * widths[0]
+    return widths, ROWS * widths[0]
 
 
 def features(widths: list[int], counts: list[int]) -> np.ndarray:
@@ -62,7 +63,8 @@ def fit(steps: list[dict]) -> np.ndarray:
     rows, seconds = [], []
     for step in steps:
         if step["side"] == "grouped" and "seconds" in step:
-            widths, budget = widths_and_budget(step["lengths"], step["longest"])
+            widths, _ = widths_and_budget(step["lengths"], step["longest"])
+            budget = step.get("micro_batch_rows", len(widths) // MICRO_BATCHES) * widths[0]
             plans = [cheapest_fill(widths, budget, most=MICRO_BATCHES)]
             plans += [fewest_passes(widths, budget), small_passes(widths, MICRO_BATCHES)]
             measured = [step["forward_passes"], step["padded_tokens"]]
@@ -90,16 +92,33 @@ def main() -> None:
         f"a step {seconds[0]:.2f} s, a pass {seconds[1]:.3f} s or {seconds[1] / token:,.0f} tokens of the longest rows"
     )
 
+    print("\nShares of a step's seconds: its own, its passes', padding's, tokens'; passes; padding among tokens")
+    for longest, rollouts in SIZES:
+        for distribution in ("lognormal", "bimodal"):
+            found = []
+            for seed in SEEDS[:5]:
+                lengths = draw_lengths(distribution, longest, rollouts, seed)
+                widths, budget = widths_and_budget(lengths, longest)
+                row = features(widths, cheapest_fill(widths, budget, most=len(widths) // ROWS))
+                tokens = np.array(lengths) + PROMPT_LENGTH
+                needed = tokens.sum() * seconds[2] + (tokens**2).sum() * seconds[3]
+                own, passes, whole = seconds[0], row[1] * seconds[1], row @ seconds
+                parts = [own, passes, whole - own - passes - needed, needed]
+                found.append([*(part / whole for part in parts), row[1], 1 - tokens.sum() / row[2]])
+            own, passes, padding, needed, number, padded = np.mean(found, axis=0)
+            shares = f"{own:>6.0%}{passes:>6.0%}{padding:>6.0%}{needed:>6.0%}{number:>7.1f}{padded:>6.0%}"
+            print(f"{longest:>7} {rollouts:>8} {distribution:<9} {shares}")
+
     costs = (PASS_COST // 2, PASS_COST, PASS_COST * 2)
     print("\nSeconds a step, and passes, by plan (mean of 20 draws)")
     print(f"{'longest':>7} {'rollouts':>8} {'lengths':<9} {'fewest':>12}" + "".join(f"{cost:>12}" for cost in costs))
-    for longest, rollouts in SIZES:
+    for longest, rollouts in SIZES[:1] + SIZES[2:4]:
         for distribution in ("lognormal", "bimodal"):
             found = []
             for seed in SEEDS:
                 widths, budget = widths_and_budget(draw_lengths(distribution, longest, rollouts, seed), longest)
                 plans = [fewest_passes(widths, budget)]
-                plans += [cheapest_fill(widths, budget, most=MICRO_BATCHES, pass_cost=cost) for cost in costs]
+                plans += [cheapest_fill(widths, budget, most=rollouts // ROWS, pass_cost=cost) for cost in costs]
                 found.append([(features(widths, plan) @ seconds, len(plan)) for plan in plans])
             cells = "".join(f"{time:>7.2f} {passes:>4.1f}" for time, passes in np.mean(found, axis=0))
             print(f"{longest:>7} {rollouts:>8} {distribution:<9} {cells}")

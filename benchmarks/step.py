@@ -2,13 +2,19 @@ r"""
 Where the time of a whole training step goes, with TRL's micro-batches and with micro-batches grouped by length.
 
     python benchmarks/step.py [--tiny] [--engine generate] [--rounds 3] [--seconds 90] [--out runs/benchmarks]
+    python benchmarks/step.py --model FOLDER --data PROMPTS.jsonl --engine vllm --longest 1024 --rollouts 256
 
-One `CodaGRPOTrainer` makes steps with `length_grouping` off (TRL's own code path) and on, in turns; the same seed
-makes both draw the same rollouts as long as their weights agree. With `--tiny` it is the arithmetic ladder on a CPU,
-with the settings of `recipes/ladder/coda.yaml`, where the rollouts are those of a real model. Without, it is the shape
-of Qwen3-0.6B with random weights on a GPU: so many tokens end a text that lengths follow a geometric distribution with
-a mean of a quarter of `--longest`, and the grader gets mathematical text of each rollout's length in its place. The KL
-coefficient is the paper's 0.001, so that the reference model's log-probabilities are part of the step.
+One `CodaGRPOTrainer` makes steps with `length_grouping` off (TRL's own code path: gradients are bit-equal) and on, in
+turns. A round has one rollout, which both sides learn from; its time, and that of the weights' way to the engine,
+counts for both. With `--tiny` it is the arithmetic ladder on a CPU, with the settings of `recipes/ladder/coda.yaml`.
+With `--model` it is a real model on a file of prompts (columns `prompt` and `solution`): plain GRPO
+(`length_shaping="none"`), groups of 16, no KL term. Without either, it is the shape of Qwen3-0.6B with random weights
+on a GPU: so many tokens end a text that lengths follow a geometric distribution with a mean of a quarter of
+`--longest`, and the grader gets mathematical text of each rollout's length in its place. There and on the ladder the
+KL coefficient is the paper's 0.001, so that the reference model's log-probabilities are part of the step.
+
+Peak memory is what PyTorch allocated in this process, vLLM's share included, and with `--model` the dry run's estimate
+stands beside it.
 
 The parts are those that TRL times with its profiling contexts (what it logs as `profiling/Time taken: ...`), caught in
 the one place where they are made, with waits for the GPU at both ends of each. Results are written after every step.
@@ -33,9 +39,12 @@ from datasets import Dataset
 from rollout import ENGINES, PROMPT_LENGTH, save_model
 from tqdm import tqdm
 from transformers import PrinterCallback, TrainerCallback, set_seed
+from trl import ModelConfig
 from trl.extras.profiling import ProfilingContext, profiling_context
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.dry_run.launch import read_launch
+from coda_trl.dry_run.memory import estimate_memory, model_size
 from coda_trl.ladder import CHECKPOINT, ladder_reward, make_dataset
 from coda_trl.rewards import accuracy_reward
 
@@ -101,6 +110,21 @@ class Stopwatch(ProfilingContext):
 class TimedTrainer(CodaGRPOTrainer):
     """Puts what TRL does not time into contexts of the same kind."""
 
+    round = None  # of the rollout at hand
+
+    def _prepare_inputs(self, generation_batch):
+        if self.round == self.state.global_step // len(SIDES):
+            generation_batch = self.generation_batch
+        else:
+            self.generation_batch = generation_batch
+        return super()._prepare_inputs(generation_batch)
+
+    def _generate(self, prompts):
+        if self.round != self.state.global_step // len(SIDES):
+            self.round = self.state.global_step // len(SIDES)
+            self.output = super()._generate(prompts)
+        return self.output
+
     def training_step(self, *args, **kwargs):
         with profiling_context(self, "training_step"):
             return super().training_step(*args, **kwargs)
@@ -126,6 +150,8 @@ class Steps(TrainerCallback):
         args.length_grouping = self.plan[state.global_step] == "grouped"
         set_seed(state.global_step // 2)
         Stopwatch.parts.clear()
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
         self.optimizer = None
         self.started = time.perf_counter()
 
@@ -136,6 +162,13 @@ class Steps(TrainerCallback):
     def on_optimizer_step(self, args, state, control, **kwargs):
         self.optimizer.__exit__(None, None, None)
 
+    def lengths(self) -> list[int]:
+        return self.trainer._completion_lengths
+
+    def skipped(self) -> float | None:
+        shares = self.trainer._metrics["train"].pop("coda/skipped_token_ratio", [])
+        return statistics.mean(shares) if shares else None
+
     def on_step_end(self, args, state, control, **kwargs):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
@@ -143,9 +176,17 @@ class Steps(TrainerCallback):
         done = state.global_step
         parts = {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
         parts["rest"] += seconds - sum(parts.values())
+        if done % 2 == 1:  # the first step of a round has the rollout
+            self.rollout = {part: parts[part] for part in ("rollout", "weights to the engine")}
+        else:
+            parts |= self.rollout
+            seconds += sum(self.rollout.values())
         if done > len(SIDES):
             self.slowest = max(self.slowest, seconds)
-            self.report({"side": self.plan[done - 1], "round": (done - 1) // 2, "seconds": seconds, "parts": parts})
+            step = {"side": self.plan[done - 1], "round": (done - 1) // 2, "seconds": seconds, "parts": parts}
+            if torch.cuda.is_available():
+                step |= {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
+            self.report(step | {"lengths": self.lengths(), "skipped_token_ratio": self.skipped()})
         if done % 2 == 0 and time.perf_counter() + 2 * self.slowest > self.deadline:
             control.should_training_stop = True
 
@@ -162,7 +203,7 @@ def grade_math(completion_ids: list[list[int]], **kwargs) -> list[float | None]:
 def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: list) -> CodaGRPOTrainer:
     cuda = torch.cuda.is_available()
     options = dict(
-        beta=0.001,
+        beta=0.0 if args.model else 0.001,
         max_steps=steps,
         lr_scheduler_type="constant",
         bf16=cuda,
@@ -185,22 +226,38 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
             **options,
         )
         return TimedTrainer(CHECKPOINT, ladder_reward, config, make_dataset(400), callbacks=callbacks)
-    save_model(folder, tiny=False, longest=args.longest)
+    if args.model:
+        options |= {"length_shaping": "none", "model_init_kwargs": {"dtype": "float32" if not cuda else args.dtype}}
+    else:
+        save_model(folder, tiny=False, longest=args.longest)
     config = CodaGRPOConfig(
         "runs/step",
-        per_device_train_batch_size=args.rollouts // 8,
-        gradient_accumulation_steps=8,
-        num_generations=8,
+        per_device_train_batch_size=args.rows or args.rollouts // 8,
+        gradient_accumulation_steps=args.rollouts // (args.rows or args.rollouts // 8),
+        gradient_checkpointing=not args.no_checkpointing,
+        num_generations=16 if args.model else 8,
         max_completion_length=args.longest,
         learning_rate=1e-6,
-        vllm_max_model_length=PROMPT_LENGTH + args.longest,
+        vllm_max_model_length=args.longest_prompt + args.longest,
         vllm_importance_sampling_correction=False,
         **options,
     )
+    if args.model:
+        prompts = Dataset.from_json(str(args.data))
+        return TimedTrainer(args.model, accuracy_reward, config, prompts, callbacks=callbacks)
     generator = torch.Generator().manual_seed(0)
     words = torch.randint(3, 500, (args.rollouts, PROMPT_LENGTH), generator=generator).tolist()
     prompts = Dataset.from_dict({"prompt": [" ".join(f"w{word}" for word in row) for row in words]})
     return TimedTrainer(folder, grade_math, config, prompts, callbacks=callbacks)
+
+
+def estimate(trainer: CodaGRPOTrainer, args: argparse.Namespace) -> dict[str, float]:
+    """The dry run's peaks for one card, in bytes."""
+    model_args = ModelConfig(model_name_or_path=args.model, dtype=args.dtype)
+    size = model_size(trainer.model.config, model_args)
+    memory = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 80 * 2**30
+    found = estimate_memory(size, trainer.args, model_args, read_launch(None), args.longest_prompt, memory)
+    return {"training_peak": found.training_peak, "generation_peak": found.generation_peak} | found.training
 
 
 def summarise(steps: list[dict]) -> list[dict]:
@@ -229,6 +286,12 @@ def print_table(rows: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="The arithmetic ladder, on a CPU.")
+    parser.add_argument("--model", help="Folder of a real model, with --data.")
+    parser.add_argument("--data", type=Path, help="JSON lines with the columns `prompt` and `solution`, with --model.")
+    parser.add_argument("--dtype", default="float32", help="Of the real model's weights on a GPU.")
+    parser.add_argument("--rows", type=int, help="Rollouts of a micro-batch (default: an eighth of a step's).")
+    parser.add_argument("--no_checkpointing", action="store_true", help="Keep activations for the backward pass.")
+    parser.add_argument("--longest_prompt", type=int, default=PROMPT_LENGTH, help="In tokens, for vLLM.")
     parser.add_argument("--engine", choices=ENGINES, default="generate", help="What makes the rollouts.")
     parser.add_argument(
         "--rollouts", type=int, default=128, help="Completions a step, a multiple of 64. Not with --tiny."
@@ -238,15 +301,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=90, help="Begin no round that would end later than this.")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args()
+    if bool(args.model) != bool(args.data):
+        parser.error("--model and --data go together.")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
 
     deadline = time.perf_counter() + args.seconds
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    path = args.out / f"step-{args.engine}-{'ladder-' if args.tiny else ''}{name.lower().replace(' ', '-')}.json"
+    kind = "ladder-" if args.tiny else f"{Path(args.model).name}-" if args.model else ""
+    path = args.out / f"step-{args.engine}-{kind}{name.lower().replace(' ', '-')}.json"
     args.out.mkdir(parents=True, exist_ok=True)
     settings = {"engine": args.engine}
     if not args.tiny:
-        settings |= {"rollouts": args.rollouts, "longest": args.longest, "prompt_length": PROMPT_LENGTH}
+        settings |= {"rollouts": args.rollouts, "longest": args.longest, "rows": args.rows or args.rollouts // 8}
+        settings |= {"prompt_length": args.longest_prompt, "checkpointing": not args.no_checkpointing}
     about = {
         "hardware": name,
         "processor": platform.processor() or platform.machine(),
@@ -256,7 +323,7 @@ def main() -> None:
         "transformers": transformers.__version__,
         "trl": trl.__version__,
         "python": platform.python_version(),
-        "model": "ladder checkpoint" if args.tiny else "random Qwen3-0.6B",
+        "model": "ladder checkpoint" if args.tiny else Path(args.model or "random Qwen3-0.6B").name,
         "settings": settings,
     }
     steps = []
@@ -269,7 +336,9 @@ def main() -> None:
             progress.update()
 
         watch = Steps(args.rounds, deadline, report)
-        trainer = make_trainer(args, folder, len(watch.plan), [watch])
+        trainer = watch.trainer = make_trainer(args, folder, len(watch.plan), [watch])
+        if args.model:
+            about["estimate"] = estimate(trainer, args)
         trainer.remove_callback(PrinterCallback)
         trl.extras.profiling.ProfilingContext = Stopwatch
         trainer.train()

@@ -1,0 +1,48 @@
+"""The benchmarks of a step, rehearsed on a CPU with a model of a few thousand parameters."""
+
+import json
+from pathlib import Path
+
+import pytest
+import trl.extras.profiling
+
+
+@pytest.fixture
+def benchmark(monkeypatch, tmp_path):
+    """Runs a script of `benchmarks/` with arguments and returns what it wrote."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(trl.extras.profiling, "ProfilingContext", trl.extras.profiling.ProfilingContext)
+    monkeypatch.chdir(tmp_path)
+
+    def run(name: str, *arguments: str) -> dict:
+        monkeypatch.setattr("sys.argv", [name, *arguments, "--rounds", "1", "--out", str(tmp_path)])
+        __import__(name).main()
+        (path,) = tmp_path.glob(f"{name}-*.json")
+        return json.loads(path.read_text())
+
+    return run
+
+
+def test_a_step_of_a_model_learns_twice_from_one_rollout(benchmark, tiny_model, tmp_path):
+    rows = [{"prompt": f"{number} + 3 =", "solution": str(number + 3)} for number in range(4)]
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ["--model", tiny_model, "--data", str(data), "--rollouts", "32", "--rows", "16", "--longest", "8"]
+    written = benchmark("step", *arguments)
+    trl_s, ours = sorted(written["steps"], key=lambda step: step["side"], reverse=True)
+    assert (trl_s["side"], ours["side"]) == ("trl", "grouped")
+    assert len(ours["lengths"]) == 32 and ours["lengths"] == trl_s["lengths"]
+    assert ours["parts"]["rollout"] == trl_s["parts"]["rollout"] > 0
+    for step in (trl_s, ours):
+        assert sum(step["parts"].values()) == pytest.approx(step["seconds"])
+    # Nothing of a random model is right: all is left out on our side, and nothing on TRL's.
+    assert (trl_s["skipped_token_ratio"], ours["skipped_token_ratio"]) == (None, 1)
+    assert written["about"]["estimate"]["training_peak"] > 0
+
+
+def test_steps_of_more_rollouts_keep_the_size_of_micro_batches(benchmark):
+    options = ["--tiny", "--longest", "64", "--rollouts", "64", "--distributions", "lognormal", "--sides", "grouped"]
+    (step,) = benchmark("microbatch", *options)["steps"]
+    assert len(step["lengths"]) == 64 and step["micro_batch_rows"] == 4
+    assert step["forward_passes"] <= 16
