@@ -1,5 +1,6 @@
 """The experiment on GSM8K and MATH (`experiments/math`): the committed rules, the record of a run, the queue."""
 
+import dataclasses
 import json
 import math
 import sys
@@ -180,7 +181,12 @@ class Machine:
 def make_queue(tmp_path, monkeypatch):
     problems = dict.fromkeys(BENCHMARKS, 8)
     (tmp_path / "work/data").mkdir(parents=True)
-    (tmp_path / "work/data/train.jsonl").write_text("")
+    pool = [{"prompt": f"g{i}", "stratum": "gsm8k"} for i in range(9)]
+    pool += [{"prompt": f"m{i}", "stratum": f"math{i % 3 + 3}", "level": i % 3 + 3} for i in range(9)]
+    (tmp_path / "work/data/pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pool))
+    found = strata((0.5, 0.05), (0.4, 0.1), (0.3, 0.2), (0.1, 0.3))
+    scan = {name: dataclasses.asdict(stratum) for name, stratum in found.items()}
+    record(tmp_path / "r.jsonl", {"method": "scan", "seed": 0, "strata": scan})
     monkeypatch.setattr(queue, "benchmark_specs", lambda data: list(problems))
     monkeypatch.setattr(
         queue, "load_benchmark", lambda spec, limit: SimpleNamespace(name=spec, problems=[None] * problems[spec])
@@ -199,8 +205,9 @@ def test_a_queue_trains_evaluates_and_records_every_run_once(make_queue, tmp_pat
     first = make_queue("--runs", "grpo-0", "coda-0", "start-0", "--steps", "70")
     assert first.work_off()
     assert (tmp_path / "work/last_step.txt").read_text() == "70"
-    rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
+    rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"}
     assert set(rows) == {"grpo", "coda", "start"} and all(row["complete"] for row in rows.values())
+    assert len((tmp_path / "work/data/train.jsonl").read_text().splitlines()) == 16, "as the recorded scan says"
     assert rows["coda"]["settings"]["length_shaping"] == "coda" and rows["coda"]["versions"]["commit"] == "abc"
     assert rows["coda"]["training"]["log"]["tokens"] == [200 + number for number in range(1, 15)]
     assert rows["start"]["sorting"]["gsm8k"]["samples"] == 8 and rows["start"]["evaluation"]["gsm8k"]["samples"] == 4
@@ -241,7 +248,7 @@ def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys
 
 def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path):
     assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work_off()
-    rows = read_results(tmp_path / "r.jsonl")
+    rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
     parts = tables.build(rows, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 0
     assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed 1 |" in parts["pairs"]

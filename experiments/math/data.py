@@ -205,12 +205,10 @@ def read_scan(
     return strata
 
 
-def apply_scan(data: Path, samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Writes `train.jsonl` by the samples of the scan, and returns what was found and chosen."""
-    pool = read_file(data / "pool.jsonl")
-    strata = read_scan(read_file(data / "scan.jsonl"), samples, pool)
+def make_training_set(data: Path, strata: Mapping[str, Stratum]) -> dict[str, Any]:
+    """Writes `train.jsonl` by what the scan found, and returns that with what was chosen."""
     mix = choose_mix(strata)
-    rows = compose(pool, mix)
+    rows = compose(read_file(data / "pool.jsonl"), mix)
     write_rows(data / "train.jsonl", rows)
     return {"strata": {name: asdict(found) for name, found in strata.items()}, "mix": asdict(mix), "rows": len(rows)}
 

@@ -2,9 +2,9 @@
 
 python -m experiments.math.run --model Qwen/Qwen2.5-Coder-1.5B-Instruct --runs grpo-0 coda-0 start-0
 
-The first time it scans the start and makes the training set. It can be stopped and started again: what the results
-file holds is skipped, a training that ended is not repeated, an evaluation resumes. `METHOD-SEED` names a recipe of
-`recipes/qwen2.5-coder-1.5b/`, or the start. The design is in README.md.
+Where the results file has no scan of the start, that comes first; the training set follows from it. The queue can be
+stopped and started again: it skips what the results file holds, does not repeat a training that ended, and resumes an
+evaluation. `METHOD-SEED` names a recipe of `recipes/qwen2.5-coder-1.5b/`, or the start. The design is in README.md.
 """
 
 import argparse
@@ -27,11 +27,12 @@ import torch
 import yaml
 
 from coda_trl import __version__
+from coda_trl.data.reading import read_file
 from coda_trl.evaluation import read_samples
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
-from .data import apply_scan, benchmark_specs
+from .data import Stratum, benchmark_specs, make_training_set, read_scan
 from .results import Row, key_of, read_results, read_steps, record, summarise_samples, summarise_steps
 
 HERE = Path(__file__).resolve().parent
@@ -139,7 +140,9 @@ class Queue:
         folder = self.args.work / "scan"
         folder.mkdir(parents=True, exist_ok=True)
         seconds = self.evaluate(self.args.model, folder, None, [f"custom={self.data / 'scan.jsonl'}"], SCAN, seed=0)
-        found = apply_scan(self.data, read_samples(folder / "eval/samples.jsonl"))
+        samples = read_samples(folder / "eval/samples.jsonl")
+        strata = read_scan(read_file(self.data / "scan.jsonl"), samples, read_file(self.data / "pool.jsonl"))
+        found = make_training_set(self.data, strata)
         self.write({"method": "scan", "seed": 0, **self.about({}), "scan_seconds": round(seconds, 1), **found})
 
     def evaluate(
@@ -288,10 +291,13 @@ class Queue:
 
     def work_off(self) -> bool:
         """Works everything off. Whether nothing failed."""
-        if not (self.data / "train.jsonl").exists():
+        recorded = read_results(self.args.results)
+        scanned = [row["strata"] for row in recorded if row["method"] == "scan"]
+        if scanned:  # by another machine, perhaps: the training set follows from it
+            make_training_set(self.data, {name: Stratum(**found) for name, found in scanned[0].items()})
+        else:
             self.scan()
-            print("scanned", flush=True)
-        done = {key_of(row) for row in read_results(self.args.results) if row.get("complete")}
+        done = {key_of(row) for row in recorded if row.get("complete")}
         todo = [name for name in self.args.runs if (*_split(name), self.args.variant) not in done]
         print(f"{len(todo)} runs to do, {self.args.jobs} at a time", flush=True)
         failed = False
