@@ -225,9 +225,10 @@ def seconds_table(rows: Sequence[Row]) -> Table:
     lines = []
     for row in rows:
         training = row["training"]
+        no_seconds = [0.0] * training["steps"]
         # Not the first three steps, which meet new shapes and start the grader.
         for name, part in (("first ten", slice(WARM, WARM + SMOOTH)), ("last ten", slice(-SMOOTH, None))):
-            phases = [np.mean(training["phase_seconds"].get(phase, [0.0])[part]) for phase in PHASE_TITLES]
+            phases = [np.mean(training["phase_seconds"].get(phase, no_seconds)[part]) for phase in PHASE_TITLES]
             total, length = np.mean(training["step_seconds"][part]), np.mean(training["log"]["tokens"][part])
             lines.append(
                 [text(name_of(row)), text(name), number(float(total), digits=1)]
