@@ -76,7 +76,7 @@ def main(model: str, folder: Path, processes: int) -> None:
         warnings.simplefilter("always")
         trainer = run("generated", odd, scale_rewards="group")
     warned = [str(warning.message) for warning in caught if warning.category is UserWarning]
-    of_process = {"steps": seen, "warnings": [text for text in warned if "`scale_rewards` is" in text]}
+    of_process = {"steps": seen, "warnings": [text for text in warned if text.startswith("`scale_rewards`")]}
     (folder / f"seen-{trainer.accelerator.process_index}.json").write_text(json.dumps(of_process))
 
 
