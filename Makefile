@@ -75,10 +75,10 @@ notebooks: install ## Run the notebooks and store them with their outputs
 	$(BIN)/python notebooks/execute.py
 
 reproduce: install ## Run the paper's methods and ablations on the ladder, one run a core; stop and restart at will
-	$(BIN)/python benchmarks/ladder/reproduce.py
+	$(BIN)/python -m experiments.ladder.reproduce
 
 reproduction-tables: install ## Rebuild tables, figures and docs/reproduction.md from the runs' summaries
-	$(BIN)/python benchmarks/ladder/rebuild.py
+	$(BIN)/python -m experiments.ladder.rebuild
 
 checkpoint: install ## Make the ladder's checkpoint anew (a GPU: minutes; a CPU core: more than an hour)
 	$(BIN)/python -m coda_trl.ladder.pretrain --out coda_trl/ladder/checkpoint

@@ -191,7 +191,7 @@ def help_text(script: str) -> str:
 
 def check_command(line: str) -> None:
     words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)
-    files = [word for word in words if re.match(r"(recipes|benchmarks|docs|tests)/\S+\.\w+$", word)]
+    files = [word for word in words if re.match(r"(recipes|benchmarks|experiments|docs|tests)/\S+\.\w+$", word)]
     assert [file for file in files if not (ROOT / file).is_file()] == []
     if words[0] == "make":
         makefile = (ROOT / "Makefile").read_text()
@@ -214,7 +214,7 @@ def check_command(line: str) -> None:
         return
     script = words[2] if words[1] == "-m" else words[1]
     options = {word for word in words if word.startswith("--")}
-    if options and (script in files or script.startswith("coda_trl")):
+    if options and (script in files or re.match(r"coda_trl|experiments|benchmarks", script)):
         assert options <= {*re.findall(r"--\w+", help_text(script)), "--help"}
 
 

@@ -1,10 +1,8 @@
-"""The reproduction on the ladder (`benchmarks/ladder`): runs that can start, honest intervals, a page in step."""
+"""The reproduction on the ladder (`experiments`): runs that can start and resume, honest intervals, a page in step."""
 
 import itertools
 import json
 import signal
-import sys
-import tarfile
 import threading
 import time
 from pathlib import Path
@@ -14,29 +12,28 @@ import psutil
 import pytest
 from trl import TrlParser
 
+from coda_trl import train as TRAIN
+from coda_trl.data import DataArguments
+from coda_trl.evaluation import Estimate
+from coda_trl.ladder.evaluate import style_of
+from experiments import matrix, runner
+from experiments.claims import CLAIMS, claims_table, counted
+from experiments.ladder import rebuild, reproduce
+from experiments.ladder.tables import all_tables
+from experiments.repetition import ENOUGH, Number, counts_table, numbers, repeated_claims_table, share_inside
+from experiments.results import Results, new_run, over_seeds
+from experiments.runs import read_results, record, summarise_samples, thin_log
+from experiments.tables import accuracy_change, token_change
+from experiments.verdicts import Claim, Quantity
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks/ladder"))
-
-import matrix  # noqa: E402
-import rebuild  # noqa: E402
-import reproduce  # noqa: E402
-from claims import CLAIMS, claims_table, counted  # noqa: E402
-from repetition import ENOUGH, Number, counts_table, numbers, repeated_claims_table, share_inside  # noqa: E402
-from results import Results, new_run, over_seeds  # noqa: E402
-from summaries import read_summary, summarise_samples, summary_path, thin_log, write_summary  # noqa: E402
-from tables import accuracy_change, all_tables, token_change  # noqa: E402
-from verdicts import Claim, Quantity  # noqa: E402
-
-from coda_trl import train as TRAIN  # noqa: E402
-from coda_trl.data import DataArguments  # noqa: E402
-from coda_trl.evaluation import Estimate  # noqa: E402
 
 
 @pytest.mark.parametrize("name", [name for name, run in matrix.RUNS.items() if run.recipe is not None])
 def test_every_run_of_the_matrix_can_start(name, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     run = matrix.RUNS[name]
-    argv = reproduce.train_arguments(run, 7, tmp_path, use_cpu=True)
+    argv = runner.train_arguments(run, 7, tmp_path, True, "recipes/ladder")
     parsed = TrlParser(TRAIN.ARGUMENTS).parse_args_and_config(TRAIN.apply_overlays(argv))
     args = dict(zip(TRAIN.ARGUMENTS, parsed, strict=True))
     config, data = args[TRAIN.CodaGRPOConfig], args[DataArguments]
@@ -62,63 +59,55 @@ def test_all_methods_come_before_the_second_seed_and_ablations_last():
     assert len(jobs) == 1 + (len(matrix.MAIN) - 1) * 5 + 3 * len(matrix.ABLATIONS)
 
 
-def test_finished_runs_are_skipped_and_shards_share_the_rest(tmp_path):
+@pytest.fixture
+def ladder(tmp_path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a shell's background would ignore it
+    argv = ["--results", str(tmp_path / "results.jsonl"), "--work", str(tmp_path / "work")]
+    return reproduce.LadderRunner(reproduce.read_command_line(argv))
+
+
+def test_runs_that_are_evaluated_are_skipped(tmp_path):
     def todo(*argv: str) -> list[tuple[str, int]]:
-        return reproduce.select(reproduce.parse(["--out", str(tmp_path), *argv]))
+        args = reproduce.read_command_line(["--results", str(tmp_path / "results.jsonl"), *argv])
+        return runner.not_done(args.results, reproduce.wanted(args))
 
     everything = todo()
-    (tmp_path / "coda-seed1.json").write_text("{}")
+    for seed, evaluations in ((1, [{}]), (2, [])):
+        record(tmp_path / "results.jsonl", {"method": "coda", "seed": seed, "evaluations": evaluations})
     assert set(everything) - set(todo()) == {("coda", 1)}
-    assert sorted(todo("--shard", "0/2") + todo("--shard", "1/2")) == sorted(todo())
     assert todo("--runs", "main", "--only", "vlp", "--seeds", "2") == [("vlp", 0), ("vlp", 1)]
 
 
-@pytest.mark.parametrize("argv", [[], ["--out", "benchmarks/ladder/results"]])
-def test_a_rehearsal_does_not_write_among_the_results(argv):
+@pytest.mark.parametrize("argv", [[], ["--results", "experiments/ladder/results.jsonl"]])
+def test_a_rehearsal_does_not_write_among_the_results(argv, monkeypatch):
+    monkeypatch.chdir(ROOT)
     with pytest.raises(SystemExit):
-        reproduce.parse(["--tiny", *argv])
+        reproduce.read_command_line(["--tiny", *argv])
 
 
 def test_a_clone_has_everything_left_to_do():
-    """The committed summaries are not taken for the reader's own: `make reproduce` had nothing to do."""
-    args = reproduce.parse([])
-    assert args.out not in (reproduce.HERE / "results", reproduce.HERE / "repetition")
+    """The committed runs are not taken for the reader's own: `make reproduce` had nothing to do."""
+    assert reproduce.read_command_line([]).results != reproduce.RESULTS
 
 
-def test_a_bundle_has_the_summaries_of_folders_below_too(tmp_path):
-    for name in ("a-seed0.json", "without_evaluation/b-seed0.json"):
-        path = tmp_path / "out" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{}")
-    reproduce.bundle(tmp_path / "out", tmp_path / "results.tar.gz")
-    with tarfile.open(tmp_path / "results.tar.gz") as archive:
-        assert archive.getnames() == ["a-seed0.json", "without_evaluation/b-seed0.json"]
-
-
-@pytest.fixture
-def runner(tmp_path):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a shell's background would ignore it
-    return reproduce.Runner(reproduce.parse(["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")]))
-
-
-def test_time_is_up_ends_a_process_and_leaves_its_work(runner, tmp_path):
+def test_an_interrupt_ends_a_process_and_leaves_its_work(ladder, tmp_path):
     script = "import time\ntry:\n    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('saved')"
     log = tmp_path / "log.txt"
 
     def stop_when_up() -> None:
         while not log.exists() or "up" not in log.read_text():
             time.sleep(0.05)
-        runner.stop.set()
+        ladder.stop.set()
 
     threading.Thread(target=stop_when_up).start()
-    with pytest.raises(reproduce.Stopped):
-        runner._call(["-c", script], log)
+    with pytest.raises(runner.Stopped):
+        ladder._call(["-c", script], log)
     assert "saved" in log.read_text(), "it was interrupted, not killed"
 
 
-def test_what_does_not_end_is_killed_with_its_own_processes(runner, tmp_path, monkeypatch):
+def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, monkeypatch):
     """A vLLM engine is such a process, and would keep its memory."""
-    monkeypatch.setattr(reproduce, "GRACE", 0.5)
+    monkeypatch.setattr(runner, "GRACE", 0.5)
     log = tmp_path / "log.txt"
     script = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     script += "print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
@@ -126,30 +115,56 @@ def test_what_does_not_end_is_killed_with_its_own_processes(runner, tmp_path, mo
     def stop_when_up() -> None:
         while not log.exists() or not log.read_text().strip():
             time.sleep(0.05)
-        runner.stop.set()
+        ladder.stop.set()
 
     threading.Thread(target=stop_when_up).start()
-    with pytest.raises(reproduce.Stopped):
-        runner._call(["-c", script], log)
+    with pytest.raises(runner.Stopped):
+        ladder._call(["-c", script], log)
     child = int(log.read_text())
     time.sleep(0.2)
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_failed_run_shows_its_log(runner, tmp_path):
+def test_a_failed_run_shows_its_log(ladder, tmp_path):
     with pytest.raises(RuntimeError, match="out of luck"):
-        runner._call(["-c", "raise SystemExit('out of luck')"], tmp_path / "log.txt")
+        ladder._call(["-c", "raise SystemExit('out of luck')"], tmp_path / "log.txt")
 
 
-def test_a_finished_training_is_not_repeated(runner, tmp_path, monkeypatch):
+def test_a_training_is_recorded_before_its_evaluation_and_not_repeated(ladder, tmp_path, monkeypatch):
+    """An evaluation that fails leaves a line without it; the next session trains no more and adds to the seconds."""
     called = []
-    monkeypatch.setattr(runner, "_call", lambda command, log: called.append(str(command[0])))
-    work = tmp_path / "work/coda-seed0"
-    work.mkdir(parents=True)
-    (work / "train.json").write_text("{}")
-    runner.run("coda", 0)
-    assert [Path(path).name for path in called] == ["evaluate_run.py"]
-    assert not work.exists(), "models of finished runs are not kept"
+
+    def call(command, log):
+        called.append(Path(command[0]).name)
+        work = log.parent
+        if called[-1] == "train.py":
+            (work / "model").mkdir(exist_ok=True)
+            history = [{"step": step, "coda/mean_score": 0.5} for step in (5, 10)]
+            (work / "model/trainer_state.json").write_text(json.dumps({"log_history": history}))
+            if called.count("train.py") == 1:
+                raise runner.Stopped
+        elif called.count("evaluate.py") == 1:
+            raise RuntimeError("no memory")
+        else:
+            (work / "eval").mkdir()
+            (work / "eval/summary.json").write_text(json.dumps({"wall_seconds": 2.04}))
+
+    monkeypatch.setattr(ladder, "_call", call)
+    monkeypatch.setattr(runner, "read_samples", lambda path: samples())
+    with pytest.raises(runner.Stopped):
+        ladder.run("coda", 0)
+    assert not ladder.args.results.exists()
+    with pytest.raises(RuntimeError, match="no memory"):
+        ladder.run("coda", 0)
+    (trained,) = read_results(ladder.args.results)
+    assert trained["evaluations"] == [] and trained["log"]["coda/mean_score"] == [0.5]
+    assert trained["shared"]["steps"] == 10 and trained["shared"]["learning_rate"] == 2e-4
+    ladder.run("coda", 0)
+    (row,) = read_results(ladder.args.results)
+    assert called == ["train.py", "train.py", "evaluate.py", "evaluate.py"]
+    assert row["evaluations"][0]["seconds"] == 2.0 and row | {"evaluations": []} == trained
+    assert Results([row]).measured("coda", (1, 0)).samples == 4
+    assert not (tmp_path / "work/coda-seed0").exists(), "models of finished runs are not kept"
 
 
 TEXTS = ["ans 16", "7 16 verify 9 16 same ans 16", "7 16 verify 9 15 wait 16 ans 16", "7 15 verify 9", "okay we add 1"]
@@ -175,35 +190,42 @@ def samples(shift: int = 0) -> list[dict]:
     return found
 
 
-def write(folder: Path, name: str, seed: int, shift: int = 0) -> None:
-    log = thin_log([{"step": step, "coda/mean_w_easy": step / 100 + seed} for step in range(5, 105, 5)])
-    evaluations = [{"budget": budget, **summarise_samples(samples(shift))} for budget in matrix.RUNS[name].budgets]
-    content = {"name": name, "seed": seed, "train_seconds": 60.0, "device": "cpu"}
-    content["shared"] = {"checkpoint": "abc", "steps": 100}
-    write_summary(summary_path(folder, name, seed), content | {"evaluations": evaluations, "log": log})
+def line(name: str, seed: int, shift: int = 0, **shared: str) -> dict:
+    """A run as in a results file."""
+    log = thin_log([{"step": step, "coda/mean_w_easy": step / 100 + seed} for step in range(5, 105, 5)], 10)
+    summary = summarise_samples(samples(shift), style_of, reproduce.rechecks)
+    return {
+        "method": name,
+        "seed": seed,
+        "train_seconds": 60.0,
+        "device": "cpu",
+        "shared": {"checkpoint": "abc", "steps": 100} | shared,
+        "evaluations": [{"budget": budget, **summary} for budget in matrix.RUNS[name].budgets],
+        "log": log,
+    }
 
 
-def test_a_summary_keeps_what_the_samples_say(tmp_path):
-    write(tmp_path, "coda", 4)
-    summary = read_summary(summary_path(tmp_path, "coda", 4))
-    assert (summary.name, summary.seed) == ("coda", 4)
-    columns = summary.evaluations[None].columns
+def test_a_line_keeps_what_the_samples_say(tmp_path):
+    record(tmp_path / "results.jsonl", line("coda", 4) | {"evaluations": []})
+    record(tmp_path / "results.jsonl", line("coda", 4))
+    (found,) = read_results(tmp_path / "results.jsonl")
+    columns = Results([found]).measured("coda", (1, 4)).columns
     mine = [sample for sample in samples() if sample["problem_id"] == "3"]
     assert columns["rung"].tolist() == [1, 2, 3, 4, 5, 6] * 2
     assert columns["correct"][3] == sum(sample["correct"] for sample in mine)
     assert columns["tokens"][3] == sum(sample["tokens"] for sample in mine)
     assert columns["rechecks"].sum() < columns["reflective"].sum(), "a check that was not carried through"
     assert columns["verbose"].sum() == sum(sample["completion"].startswith("okay") for sample in samples())
-    rung = summary.content["evaluations"][0]["rungs"]["4"]
+    rung = found["evaluations"][0]["rungs"]["4"]
     assert rung["accuracy"] == pytest.approx(columns["correct"][[3, 9]].sum() / 8)
-    assert summary.log == {
+    assert found["log"] == {
         "step": list(range(10, 110, 10)),
         "coda/mean_w_easy": pytest.approx([4.075 + 0.1 * i for i in range(10)], rel=1e-3),
     }
 
 
 def test_a_log_with_gaps_keeps_its_steps():
-    log = thin_log([{"step": 5, "entropy": 1.0}, {"step": 10, "entropy": 3.0}, {"step": 25, "entropy": 4.0}])
+    log = thin_log([{"step": 5, "entropy": 1.0}, {"step": 10, "entropy": 3.0}, {"step": 25, "entropy": 4.0}], 10)
     assert log == {"step": [10, 20, 25], "entropy": [2.0, None, 4.0]}
 
 
@@ -260,12 +282,9 @@ def test_seeds_that_agree_to_the_digit_do_not_promise_that_the_next_will():
 
 
 @pytest.fixture
-def results(tmp_path) -> Results:
-    for seed in range(3):
-        write(tmp_path, "grpo", seed)
-        write(tmp_path, "coda", seed, shift=seed)
-    write(tmp_path, "start", 0)
-    return Results(tmp_path)
+def results() -> Results:
+    runs = [line(name, seed, shift) for seed in range(3) for name, shift in (("grpo", 0), ("coda", seed))]
+    return Results([*runs, line("start", 0)])
 
 
 def test_differences_are_paired_by_seed_and_problem(results):
@@ -278,16 +297,14 @@ def test_differences_are_paired_by_seed_and_problem(results):
 
 
 def test_tables_and_claims_are_there_without_all_runs(results):
-    assert "vlp (seeds 0, 1, 2, 3, 4)" in results.missing(5) and "grpo (seeds 3, 4)" in results.missing(5)
+    assert {"vlp (seeds 0, 1, 2, 3, 4)", "grpo (seeds 3, 4)"} <= set(rebuild.missing(results))
     for table in [claims_table(results), *all_tables(results)]:
         assert all(len(row) == len(table.header) for row in table.rows), table.key
 
 
-def test_runs_from_different_checkpoints_are_not_mixed(results, tmp_path):
-    path = summary_path(tmp_path, "coda", 0)
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"shared": {"checkpoint": "other", "steps": 100}}))
-    with pytest.raises(ValueError, match="differs in checkpoint"):
-        Results(tmp_path)
+def test_runs_from_different_checkpoints_are_not_mixed(results):
+    with pytest.raises(ValueError, match="coda, seed 3 differs in checkpoint"):
+        Results([*results.lines, line("coda", 3, checkpoint="other")])
 
 
 def claim(rule: str, bound: float = 0.0, same: float = 1.0) -> Claim:
@@ -353,21 +370,21 @@ def test_a_claim_says_its_bound():
     assert gate.measure == "gate, end, above 0.5"
 
 
-def test_claims_are_counted(tmp_path):
-    table = claims_table(Results(tmp_path))
+def test_claims_are_counted():
+    table = claims_table(Results([]))
     assert (
         counted(table) == f"Of {len(table.rows)} claims 4 cannot be tested here, {len(CLAIMS)} wait for their runs.\n"
     )
 
 
-def test_claims_point_to_tables_that_exist(tmp_path):
-    keys = {table.key for table in all_tables(Results(tmp_path))} | {"gates"}
+def test_claims_point_to_tables_that_exist():
+    keys = {table.key for table in all_tables(Results([]))} | {"gates"}
     assert {claim.file for claim in CLAIMS} <= keys
 
 
-def test_page_is_in_step_with_the_summaries():
+def test_page_is_in_step_with_the_runs():
     """After new runs: `make reproduction-tables`."""
-    results, repetition = Results(rebuild.RESULTS), Results(rebuild.REPETITION)
+    results, repetition = rebuild.read()
     tables = rebuild.ladder_tables(results, repetition)
     page = rebuild.PAGE.read_text(encoding="utf-8")
     assert rebuild.fill(page, rebuild.page_blocks(results, repetition, tables)) == page
@@ -376,22 +393,19 @@ def test_page_is_in_step_with_the_summaries():
         assert (rebuild.TABLES / f"{table.key}.md").read_text(encoding="utf-8") == rebuild.markdown(table)
 
 
-def test_a_repetition_is_held_against_the_intervals(results, tmp_path, capsys):
-    write(tmp_path / "again", "grpo", 100)
-    write(tmp_path / "off", "grpo", 100, shift=1)
+def test_a_repetition_is_held_against_the_intervals(results, capsys):
     console = rebuild.Console(width=200)
-    assert rebuild.check(results, Results(tmp_path / "again"), console)
+    assert rebuild.check(results, Results([line("grpo", 100)]), console)
     assert "14 of 14 (100%) means" in capsys.readouterr().out
-    assert not rebuild.check(results, Results(tmp_path / "off"), console)
+    assert not rebuild.check(results, Results([line("grpo", 100, shift=1)]), console)
     assert "Too few" in capsys.readouterr().out
 
 
-def test_a_repetition_has_seeds_of_its_own_and_the_same_settings(results, tmp_path):
-    write(tmp_path / "again", "grpo", 2)
-    with pytest.raises(ValueError, match="a run of grpo with this seed"):
-        Results(tmp_path, tmp_path / "again")
+def test_a_repetition_has_seeds_of_its_own_and_the_same_settings(results):
+    with pytest.raises(ValueError, match="a run of grpo with seed 2"):
+        Results([*results.lines, line("grpo", 2)])
     with pytest.raises(ValueError, match="no run in common"):
-        numbers(results, Results(tmp_path / "nothing"))
+        numbers(results, Results([]))
 
 
 def test_numbers_that_hardly_vary_are_told_apart():
@@ -403,12 +417,9 @@ def test_numbers_that_hardly_vary_are_told_apart():
     assert shown[0] == ["g", "1 of 2 (50%)", "0 of 1 (0%)", "3 of 4 (75%)"]
 
 
-def test_claims_are_repeated_with_their_verdicts(results, tmp_path):
-    for seed in (100, 101):
-        write(tmp_path / "again", "grpo", seed)
-        write(tmp_path / "again", "coda", seed)
-    again = Results(tmp_path / "again")
-    table = repeated_claims_table(results, again, Results(tmp_path, tmp_path / "again"))
+def test_claims_are_repeated_with_their_verdicts(results):
+    again = Results([line(name, seed) for seed in (100, 101) for name in ("grpo", "coda")])
+    table = repeated_claims_table(results, again, Results(results.lines + again.lines))
     assert len(table.rows) > 5
     assert all(len(row) == len(table.header) for row in table.rows)
 
@@ -416,7 +427,7 @@ def test_claims_are_repeated_with_their_verdicts(results, tmp_path):
 @pytest.mark.parametrize("runs", [1, 5])
 def test_a_fair_repetition_seldom_fails_the_check(runs):
     """Old and new seeds drawn alike, with the spread of the real ones, all numbers of a seed together."""
-    real = [each for each in numbers(*map(Results, (rebuild.RESULTS, rebuild.REPETITION))) if len(each.stated) == 5]
+    real = [each for each in numbers(*rebuild.read()) if len(each.stated) == 5]
     values = np.array([each.stated[:, 0] for each in real])
     spread = (values - values.mean(axis=1, keepdims=True)) / 2
     generator = np.random.default_rng(5)
@@ -432,10 +443,9 @@ def test_a_fair_repetition_seldom_fails_the_check(runs):
     assert np.mean(np.array(shares) < ENOUGH) <= 0.08
 
 
-def test_no_run_of_a_seed_sorts_the_problems_that_it_is_judged_on(tmp_path):
-    for name, seed in itertools.product(("grpo", "coda"), range(3)):
-        write(tmp_path, name, seed, shift=seed)
-    before = [Results(tmp_path).buckets(seed).tolist() for seed in range(3)]
-    write(tmp_path, "grpo", 0, shift=3)
-    after = [Results(tmp_path).buckets(seed).tolist() for seed in range(3)]
+def test_no_run_of_a_seed_sorts_the_problems_that_it_is_judged_on():
+    runs = {(name, seed): line(name, seed, seed) for name, seed in itertools.product(("grpo", "coda"), range(3))}
+    before = [Results(runs.values()).buckets((1, seed)).tolist() for seed in range(3)]
+    runs["grpo", 0] = line("grpo", 0, shift=3)
+    after = [Results(runs.values()).buckets((1, seed)).tolist() for seed in range(3)]
     assert after[0] == before[0] and after[1:] != before[1:]

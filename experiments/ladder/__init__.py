@@ -1,0 +1,1 @@
+"""The paper's methods and ablations on the arithmetic ladder (`docs/reproduction.md`)."""

@@ -1,0 +1,177 @@
+"""Rebuilds every table, every figure and the page from `results.jsonl`, or holds a repetition against it.
+
+python -m experiments.ladder.rebuild                            # tables, figures, docs/reproduction.md
+python -m experiments.ladder.rebuild --check                    # hold the committed repetition against it
+python -m experiments.ladder.rebuild --check runs/again.jsonl   # hold runs with other seeds against it
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from matplotlib import rc_context
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table as Screen
+
+from coda_trl.report.elements import Section, Table
+from coda_trl.report.render import markdown, write_numbers
+from coda_trl.report.style import PLOT_SETTINGS
+
+from ..claims import claims_table, counted
+from ..matrix import SEEDS, START, jobs
+from ..repetition import (
+    ENOUGH,
+    VERDICT_COLUMNS,
+    counts_table,
+    numbers,
+    outcome,
+    outside_table,
+    repeated_claims_table,
+    share_inside,
+)
+from ..results import Results
+from ..runs import read_results
+from ..tables import fill
+from .figures import FIGURES
+from .reproduce import HERE, RESULTS
+from .tables import all_tables
+
+ROOT = HERE.parents[1]
+TABLES = HERE / "tables"
+IMAGES = ROOT / "docs/images/reproduction"
+PAGE = ROOT / "docs/reproduction.md"
+
+
+def read(path: Path = RESULTS) -> tuple[Results, Results]:
+    """The first runs of a file, and those of the repetition with other seeds."""
+    lines = read_results(path)
+    return tuple(Results(line for line in lines if line["repetition"] is again) for again in (False, True))
+
+
+def missing(results: Results) -> list[str]:
+    """Runs of the matrix that are not there, with their seeds."""
+    lacking: dict[str, list[int]] = {}
+    for name, seed in jobs(["main", "ablations"], SEEDS):
+        if (1, seed) not in results.runs.get(name, {}):
+            lacking.setdefault(name, []).append(seed)
+    return [f"{name} (seeds {', '.join(map(str, found))})" for name, found in lacking.items()]
+
+
+def ladder_tables(results: Results, repetition: Results) -> list[Table]:
+    """Every table, in the order of the page."""
+    found, both = numbers(results, repetition), Results(results.lines + repetition.lines)
+    repeated = [counts_table(found), outside_table(found), repeated_claims_table(results, repetition, both)]
+    return [claims_table(results), *all_tables(results), *repeated]
+
+
+def about(results: Results) -> str:
+    """A sentence about the trainings there are."""
+    trained = [line for line in results.lines if line["method"] != START]
+    if not trained:
+        return "No run yet.\n"
+    seconds = sorted(content["train_seconds"] for content in trained)
+    steps, median = trained[0]["shared"]["steps"], seconds[len(seconds) // 2]
+    where = sorted({f"{content['device']}, torch {content['versions']['torch']}" for content in trained})
+    return (
+        f"{len(trained)} trainings of {steps} steps, {median:.0f} s each (median; {sum(seconds) / 3600:.1f} h "
+        f"together; {'; '.join(where)}).\n"
+    )
+
+
+def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> dict[str, str]:
+    """What the page shows: tables and figures by key, and sentences about the claims and the runs."""
+    lacking = missing(results)
+    figures = {
+        f"figure-{name}": f"![{draw.__doc__.splitlines()[0]}](images/reproduction/{name}.png)\n"
+        if (IMAGES / f"{name}.png").exists()
+        else "No picture yet.\n"
+        for name, draw in FIGURES.items()
+    }
+    by_key = {table.key: table for table in tables}
+    texts = {
+        "verdicts": counted(by_key["claims"]),
+        "outcome": f"{outcome(by_key['repetition'], by_key['repeated_claims'])}\n",
+        "runs": about(results),
+        "runs-again": about(repetition),
+        "missing": f"Not run yet: {'; '.join(lacking)}.\n" if lacking else "Every run of the matrix is there.\n",
+    }
+    return {key: markdown(table) for key, table in by_key.items()} | figures | texts
+
+
+def build(results: Results, repetition: Results) -> None:
+    """Writes tables (Markdown, JSON), figures (PNG) and the page."""
+    tables = ladder_tables(results, repetition)
+    TABLES.mkdir(exist_ok=True)
+    for table in tables:
+        (TABLES / f"{table.key}.md").write_text(markdown(table), encoding="utf-8")
+    write_numbers(
+        TABLES / "tables.json", [Section("ladder", "Ladder", "", list(tables))], {"missing": missing(results)}
+    )
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with rc_context(PLOT_SETTINGS):
+        for name, draw in track(FIGURES.items(), description="Figures"):
+            figure = draw(results)
+            if figure is not None:
+                figure.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), page_blocks(results, repetition, tables)), encoding="utf-8")
+
+
+def show(table: Table, console: Console) -> None:
+    """Prints a table."""
+    screen = Screen(title=table.title, caption=table.caption or None)
+    for heading in table.header:
+        screen.add_column(heading)
+    for row in table.rows:
+        cells = (f"{cell.text} [{cell.interval}]" if cell.interval else cell.text for cell in row)
+        screen.add_row(*(escape(cell.replace("**", "")) for cell in cells))
+    console.print(screen)
+
+
+def check(results: Results, repetition: Results, console: Console) -> bool:
+    """Holds runs with other seeds against the stated ones, prints the outcome, and returns whether they agree."""
+    found = numbers(results, repetition)
+    counts = counts_table(found)
+    claims = repeated_claims_table(results, repetition, Results(results.lines + repetition.lines))
+    changed = [[row[0], *row[-3:]] for row in claims.rows if row[-3] != row[-2]]
+    shown = [outside_table(found), counts]
+    if changed:
+        shown.insert(1, Table("changed", "Other verdicts", "", ["Claim", *VERDICT_COLUMNS], changed))
+    for table in shown:
+        show(table, console)
+    share = share_inside(found)
+    console.print(
+        f"{outcome(counts, claims)} {'Enough' if share >= ENOUGH else 'Too few'}: {ENOUGH:.0%} must lie inside, which "
+        "a fair repetition misses about once in 25 times, since the numbers of a run go together.\n"
+        "These intervals are for the mean over so many seeds as are new. Those of the other tables are for another "
+        "thing, the mean over all seeds and problems that there could be.",
+        markup=False,
+    )
+    return share >= ENOUGH
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="Runs (default: %(default)s).")
+    parser.add_argument(
+        "--check",
+        type=Path,
+        nargs="?",
+        const=RESULTS,
+        metavar="FILE",
+        help="Hold the runs with other seeds in this file (default: %(const)s) against the results.",
+    )
+    args, console = parser.parse_args(), Console()
+    results, _ = read(args.results)
+    if args.check is not None:
+        return 0 if check(results, read(args.check)[1], console) else 1
+    build(results, read()[1])
+    console.print(f"Written: {TABLES}, {IMAGES}, {PAGE}.")
+    if lacking := missing(results):
+        console.print(f"Not run yet: {'; '.join(lacking)}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,266 @@
+"""Numbers over the seeds of a run and the problems of an evaluation, with 95% intervals.
+
+Two things vary: the seed of training, and the problems that happen to be asked. The problems are resampled (the same
+resamples for every run, which pairs them), and the mean over seeds gets noise of Student's t distribution with its
+standard error: a bootstrap of three or five seeds would give intervals that are too narrow.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from coda_trl.analysis import difficulty_buckets
+from coda_trl.evaluation import Estimate, Ratio
+from coda_trl.evaluation.bootstrap import CONFIDENCE, NUM_RESAMPLES, interval, replicates
+from coda_trl.evaluation.comparison import benchmark_seed
+
+from .matrix import ALL_RUNGS, START
+from .runs import Row
+
+# Warm start and seed. Where all runs have one start, it is number 1.
+Training = tuple[int, int]
+
+# What all runs that are compared must have in common.
+COMMON = ("checkpoint", "steps", "learning_rate", "lr_scheduler_type", "problems", "samples")
+# Runs whose success rate says how difficult a problem is.
+SORTERS = ("grpo", "coda")
+# Narrower than this (in points of accuracy or percent, and in tokens), an interval for a new run is not stated: where
+# all seeds agree to the digit, their spread says nothing.
+RESOLUTION = 0.5
+
+
+class Measured:
+    """
+    One evaluation of one run. Every method returns an array of shape `(1 + NUM_RESAMPLES,)`: the number itself, then
+    what it is on resampled problems. Arithmetic on these arrays carries the resamples along.
+
+    Args:
+        evaluation (`dict[str, Any]`):
+            Entry of a run's `evaluations`.
+    """
+
+    def __init__(self, evaluation: Row):
+        self.columns = {name: np.array(counts.split(), int) for name, counts in evaluation["problems"].items()}
+        self.rung, self.samples = self.columns["rung"], evaluation["samples_per_problem"]
+        self.total = np.full(len(self.rung), self.samples)
+        self.accuracy = cache(self.accuracy)
+        self.tokens = cache(self.tokens)
+
+    def on(self, chosen: np.ndarray, above: np.ndarray, below: np.ndarray, name: str) -> np.ndarray:
+        """Ratio of two sums over the chosen problems, resampled together."""
+        ratio = Ratio(above[chosen].astype(float), below[chosen].astype(float))
+        return np.concatenate([[ratio.value], replicates(ratio, benchmark_seed(name))])
+
+    def _mean_of_rungs(self, rungs: Sequence[int], column: str) -> np.ndarray:
+        parts = [self.on(self.rung == rung, self.columns[column], self.total, f"rung {rung}") for rung in rungs]
+        return np.mean(parts, axis=0)
+
+    def accuracy(self, rungs: Sequence[int] = ALL_RUNGS) -> np.ndarray:
+        """mean@n in percent, averaged over rungs."""
+        return 100 * self._mean_of_rungs(rungs, "correct")
+
+    def tokens(self, rungs: Sequence[int] = ALL_RUNGS) -> np.ndarray:
+        """Generated tokens of an answer, averaged over rungs."""
+        return self._mean_of_rungs(rungs, "tokens")
+
+    def share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
+        """Percent of the answers with a marker: `"reflective"`, `"rechecks"` or `"verbose"`."""
+        return 100 * self._mean_of_rungs(rungs, marker)
+
+    def correct_share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
+        """Percent of correct ones among the answers with a marker; NaN if none has it."""
+        chosen = np.isin(self.rung, rungs)
+        return 100 * self.on(chosen, self.columns[f"{marker}_correct"], self.columns[marker], f"rungs {rungs}")
+
+    def bucket_accuracy(self, chosen: np.ndarray) -> np.ndarray:
+        """Accuracy in percent on the chosen problems."""
+        return 100 * self._in_bucket(chosen, "correct")
+
+    def bucket_tokens(self, chosen: np.ndarray) -> np.ndarray:
+        """Tokens of an answer on the chosen problems."""
+        return self._in_bucket(chosen, "tokens")
+
+    def _in_bucket(self, chosen: np.ndarray, column: str) -> np.ndarray:
+        # All problems are resampled, as seeds differ in which ones are chosen: so each is drawn for all seeds alike.
+        everything = np.ones(len(chosen), dtype=bool)
+        return self.on(everything, chosen * self.columns[column], chosen * self.total, "buckets")
+
+
+def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
+    """
+    Mean over seeds, with an interval over seeds and problems.
+
+    Args:
+        rows (`np.ndarray` of shape `(S, 1 + B)`):
+            For every seed the number, then its `B` values on resampled problems.
+        has_seeds (`bool`, *optional*, defaults to `True`):
+            Whether other seeds would give other numbers. Not so for a model that was not trained.
+        confidence (`float`, *optional*, defaults to `0.95`):
+            Of the interval.
+
+    Returns:
+        `Estimate`: Mean and interval; no interval if one seed would have to speak for all.
+    """
+    count = len(rows)
+    value, draws = float(rows[:, 0].mean()), rows[:, 1:].mean(axis=0)
+    if np.isnan(value) or (has_seeds and count < 2):
+        return Estimate(value)
+    if has_seeds:
+        error = rows[:, 0].std(ddof=1) / np.sqrt(count)
+        draws = draws + error * np.random.default_rng(0).standard_t(count - 1, size=draws.shape)
+    return Estimate(value, *interval(draws, confidence))
+
+
+@cache
+def _t_quantile(degrees: int) -> float:
+    """Within how many standard errors of the mean 95% of Student's t distribution lie, by simulation."""
+    draws = np.random.default_rng(0).standard_t(degrees, size=1_000_000)
+    return float(np.quantile(np.abs(draws), 0.95))
+
+
+def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
+    """
+    Mean over seeds, with the 95% prediction interval for the mean of some more runs with other seeds.
+
+    With `S` seeds of standard deviation `s`, a mean of `runs` new ones lies within `t s sqrt(1/S + 1/runs)` of theirs,
+    where `t` is the quantile of Student's t distribution with `S - 1` degrees of freedom. The problems do not enter:
+    all runs are evaluated on the same ones, which move old and new numbers alike.
+
+    Args:
+        rows (`np.ndarray` of shape `(S, 1 + B)`):
+            As in [`over_seeds`].
+        runs (`int`, *optional*, defaults to `1`):
+            Number of new runs that are averaged.
+        resolution (`float`, *optional*, defaults to `RESOLUTION`):
+            Least distance of an end from the mean.
+    """
+    values = rows[:, 0]
+    mean = float(values.mean())
+    if len(values) < 2 or np.isnan(mean):
+        return Estimate(mean)
+    width = max(resolution, _t_quantile(len(values) - 1) * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
+    return Estimate(mean, mean - width, mean + width)
+
+
+class Results:
+    """
+    Runs that are compared. Trainings are compared with those of the same warm start and seed; pairs of all warm starts
+    then count alike.
+
+    Args:
+        lines (`Iterable[dict]`):
+            Lines of a results file.
+
+    Raises:
+        ValueError: If they differ in what makes runs comparable, or a run is there twice.
+    """
+
+    def __init__(self, lines: Iterable[Row]):
+        self.lines = list(lines)
+        self.runs: dict[str, dict[Training, Row]] = {}
+        self._measured: dict[tuple[str, Training, int | None], Measured] = {}
+        self._shared: dict[Any, Any] = {}
+        for line in sorted(self.lines, key=lambda line: (line.get("warm_start", 1), line["seed"])):
+            method, training = line["method"], (line.get("warm_start", 1), line["seed"])
+            if training in self.runs.setdefault(method, {}):
+                raise ValueError(
+                    f"There is a run of {method} with seed {line['seed']} already: each may be there once."
+                )
+            self.runs[method][training] = line
+            for evaluation in line["evaluations"]:
+                measured = Measured(evaluation)
+                self._measured[method, training, evaluation["budget"]] = measured
+                self._share(line, {"problems": len(measured.rung), "samples": measured.samples})
+        self.buckets = cache(self.buckets)
+
+    def _share(self, line: Row, sizes: Row) -> None:
+        for what, value in (line["shared"] | sizes).items():
+            key = (what, line.get("warm_start")) if what == "checkpoint" else what
+            if what in COMMON and self._shared.setdefault(key, value) != value:
+                raise ValueError(
+                    f"{line['method']}, seed {line['seed']} differs in {what} from the runs before it: {value!r}, not "
+                    f"{self._shared[key]!r}. Runs that are compared have it in common: make the older ones anew."
+                )
+
+    def trainings(self, *names: str) -> list[Training]:
+        """Trainings that all the trained ones among some runs have; next to the start, where theirs is evaluated."""
+        methods = [name.partition("@")[0] for name in names]
+        if any(method not in self.runs for method in methods):
+            return []
+        trained = [method for method in methods if method != START]
+        found = set.intersection(*(set(self.runs[method]) for method in trained or methods))
+        if START in methods:
+            started = {warm_start for warm_start, _ in self.runs[START]}
+            found = {training for training in found if training[0] in started}
+        return sorted(found)
+
+    def measured(self, name: str, training: Training) -> Measured:
+        """One evaluation: `"coda"`, or `"l1@12"` with a token budget. For the start, that of the warm start."""
+        method, _, budget = name.partition("@")
+        if method == START:
+            training = min(start for start in self.runs[START] if start[0] == training[0])
+        return self._measured[method, training, int(budget) if budget else None]
+
+    def rows(self, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
+        """
+        A number for every training that some runs have in common.
+
+        Args:
+            function (`Callable[..., np.ndarray]`):
+                Takes a [`Measured`] for every name.
+            *names (`str`):
+                Runs.
+
+        Returns:
+            `np.ndarray` of shape `(S, 1 + NUM_RESAMPLES)`, or `None` if they have no training in common.
+        """
+        found = [function(*(self.measured(name, training) for name in names)) for training in self.trainings(*names)]
+        return np.array(found) if found else None
+
+    def estimate(self, function: Callable[..., np.ndarray], *names: str) -> Estimate | None:
+        """Mean over seeds with its interval, see [`rows`] and [`over_seeds`]; `None` if there is no run."""
+        rows = self.rows(function, *names)
+        return None if rows is None else over_seeds(rows, set(names) != {START})
+
+    def buckets(self, training: Training) -> np.ndarray:
+        """
+        Difficulty bucket of every problem for the runs of one training, by the success rate of GRPO and CODA together
+        in all *others*: no run is judged on answers, or by a training, that sorted the problems. Shape `(P,)`, 0 is
+        the hardest.
+        """
+        others = [other for other in self.trainings(*SORTERS) if other != training]
+        runs = [self.measured(name, other) for name in SORTERS for other in others]
+        return difficulty_buckets(np.mean([run.columns["correct"] for run in runs], axis=0))
+
+    def in_bucket(self, bucket: int, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
+        """
+        As [`rows`], on a bucket of problems: the function takes first which problems are in it, shape `(P,)`. `None`
+        as well if there are not two trainings of those that sort.
+        """
+        trainings = self.trainings(*names)
+        if not trainings or len(self.trainings(*SORTERS)) < 2:
+            return None
+        return np.array(
+            [
+                function(self.buckets(each) == bucket, *(self.measured(name, each) for name in names))
+                for each in trainings
+            ]
+        )
+
+    def log(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Steps, shape `(T,)`, and the course of a logged metric for every seed, shape `(S, T)` with NaN for gaps."""
+        logs = [line["log"] for line in self.runs.get(name, {}).values()]
+        if not logs or any(key not in log for log in logs):
+            return None
+        values = [[np.nan if value is None else value for value in log[key]] for log in logs]
+        return np.array(logs[0]["step"]), np.array(values)
+
+    def logged(self, name: str, key: str, last: int = 3) -> np.ndarray | None:
+        """Mean of the last points of a logged metric for every seed, as in [`rows`]; it depends on no problems."""
+        found = self.log(name, key)
+        if found is None:
+            return None
+        ends = np.nanmean(found[1][:, -last:], axis=1)
+        return np.repeat(ends[:, None], 1 + NUM_RESAMPLES, axis=1)
