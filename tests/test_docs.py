@@ -32,7 +32,7 @@ from coda_trl.metrics import regime_metrics
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "fixtures" / "data"
 DOCS = ROOT / "docs"
-FOLDERS = ("benchmarks", "coda_trl", "docs", "notebooks", "recipes", "tests")
+FOLDERS = ("benchmarks", "coda_trl", "docs", "experiments", "notebooks", "recipes", "tests")
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]  # the reference is docstrings, which run as doctests
 

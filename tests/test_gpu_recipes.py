@@ -105,7 +105,7 @@ def test_a_server_is_used_as_the_overlay_says(tmp_path):
 
 def test_a_server_that_ends_ends_the_run(tmp_path, monkeypatch):
     args = Namespace(**vars(SERVER) | {"gpus": 2, "server": 1, "cpu": True, "tiny": True})
-    recipes.save_random_model(recipes.RECIPES / "qwen3-8b" / "config.json", tmp_path / "model", tiny=True)
+    recipes.save_random_model("qwen3-8b", tmp_path / "model", tiny=True)
     ends = [sys.executable, "-c", "raise SystemExit('OSError: the port is taken')"]
     monkeypatch.setattr(recipes, "serve_command", lambda *arguments: ends)
     trainings = []

@@ -9,21 +9,21 @@ import pandas as pd
 import psutil
 import pytest
 import torch
-from transformers import GenerationConfig, Qwen3Config
+from transformers import AutoConfig, GenerationConfig
 
 from coda_trl import shape_rewards
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.insert(0, str(REPOSITORY / "benchmarks" / "gpu"))
 
-import model as smoke_model  # noqa: E402
 import records  # noqa: E402
 import smoke  # noqa: E402
 from cases import CASES  # noqa: E402
+from model import save_random_model  # noqa: E402
 from processes import Command  # noqa: E402
 from records import CheckError, check_learning, check_shaping, read_rollouts  # noqa: E402
 from server import serve_command  # noqa: E402
-from training import RECIPES, Case, Model, Place, wait  # noqa: E402
+from training import LAUNCH, Case, Model, Place, wait  # noqa: E402
 
 GROUP_SIZE, STEPS = 4, 2
 
@@ -39,13 +39,10 @@ def run_script(script: str):
     return run
 
 
-def run_cases(cases: dict[str, Case], folder: Path, cards: int = 0, timeout: float = 60, limit: float = 60) -> dict:
-    place = Place(folder, tuple(range(cards)), Model(), deadline=0)
-    reported = []
-    results = smoke.run_cases(
-        cases, smoke.Cards(cards, 2), place, timeout, limit, lambda name, results: reported.append(name)
-    )
-    assert sorted(reported) == sorted(cases)
+def run_cases(cases: dict[str, Case], folder: Path, timeout: float) -> dict:
+    results = {}
+    smoke.run_cases(cases, Place(folder, (), Model(), deadline=0), timeout, results.__setitem__)
+    assert list(results) == list(cases)
     return results
 
 
@@ -79,14 +76,11 @@ def test_failing_and_hanging_cases_do_not_stop_the_others(tmp_path):
     assert "ZeroDivisionError" in results["breaks"].why
 
 
-def test_a_case_that_cannot_begin_in_time_fails(tmp_path):
-    results = run_cases(
-        {"hangs": Case("", run_script("import time; time.sleep(600)")), "late": Case("", run_script(""))},
-        tmp_path,
-        limit=1,
-    )
-    assert "time limit" in results["hangs"].why
-    assert results["late"].status == "failed" and "not begun" in results["late"].why
+def test_a_case_wants_its_cards(tmp_path):
+    results = {}
+    place = Place(tmp_path, (0, 1), Model(), deadline=0)
+    smoke.run_cases({"wide": Case("", run_script(""), cards=3)}, place, 60, results.__setitem__)
+    assert results["wide"].why == "needs 3 GPUs, found 2"
 
 
 def test_a_command_is_stopped_with_its_orphans(tmp_path):
@@ -104,27 +98,6 @@ def test_a_command_is_stopped_with_its_orphans(tmp_path):
     command.stop()
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
     assert command.left_behind(grace=0.1) == []
-
-
-def test_cards_are_shared_but_not_with_vllm():
-    cards = smoke.Cards(2, room=2)
-    one, two, vllm = Case("", run_script("")), Case("", run_script(""), cards=2), CASES["vllm"]
-    assert cards.take(one) == (0,)
-    assert cards.take(vllm) == (1,)  # the empty one
-    assert cards.take(vllm) is None and cards.take(two) is None
-    cards.give_back(vllm, (1,))
-    assert cards.take(two) == (0, 1)
-    assert cards.take(vllm) is None
-
-
-def test_cases_that_run_side_by_side_are_marked(tmp_path):
-    pause = run_script("import time; time.sleep(1)")
-    both = run_cases({"left": Case("", pause), "right": Case("", pause)}, tmp_path / "both", cards=2)
-    assert not both["left"].alone and not both["right"].alone
-    queue = {"first": Case("", pause, exclusive=True), "second": Case("", pause, exclusive=True)}
-    assert all(result.alone for result in run_cases(queue, tmp_path / "queue", cards=1).values())
-    three = run_cases({"wide": Case("", pause, cards=3)}, tmp_path / "wide", cards=2)
-    assert three["wide"].why == "needs 3 GPUs, found 2"
 
 
 @pytest.fixture
@@ -233,26 +206,23 @@ def test_a_run_that_learns_nothing_or_from_stale_weights_is_found(folder, logged
 
 
 def test_cases_use_the_launch_files_and_the_server_flags_that_are_shipped():
-    assert all((RECIPES / case.launch).is_file() for case in CASES.values())
+    assert all((LAUNCH / case.launch).is_file() for case in CASES.values())
     command = serve_command("folder", port=8000, max_model_length=17408, tensor_parallel=4)
     for script, first in (("one_node_server.slurm", "--port"), ("multi_node.slurm", "--weight-transfer-config")):
         text = (REPOSITORY / "recipes" / "slurm" / script).read_text().replace("'", "").replace("\\\n    ", "")
         assert " ".join(command[command.index(first) :]) in text
 
 
-def test_random_model_ends_texts_at_about_a_quarter(tmp_path, monkeypatch):
-    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    (tmp_path / "shape.json").write_text(json.dumps(shape | {"head_dim": 8, "vocab_size": 512}))
-    monkeypatch.setattr(smoke_model, "SHAPE", tmp_path / "shape.json")
-    smoke_model.save_random_model(tmp_path / "model", longest=64)
-    ends = GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id
-    assert len(ends) == 4 * 512 // 64 and 0 not in ends
-    assert Qwen3Config.from_pretrained(tmp_path / "model").vocab_size == 512
+def test_random_model_ends_texts_at_about_a_quarter(tmp_path):
+    save_random_model("qwen3-0.6b", tmp_path, longest=64, tiny=True)
+    ends = GenerationConfig.from_pretrained(tmp_path).eos_token_id
+    assert len(ends) == 4 * 128 // 64 and 0 not in ends
+    assert AutoConfig.from_pretrained(tmp_path).model_type == "qwen3"
 
 
 @pytest.mark.timeout(300)
 def test_one_case_for_real(tmp_path, capsys):
-    assert smoke.main(["--cpu", "--cases", "one-gpu,vllm-sleep", "--out", str(tmp_path), "--limit", "280"]) == 0
+    assert smoke.main(["--cpu", "--cases", "one-gpu,vllm-sleep", "--out", str(tmp_path), "--timeout", "280"]) == 0
     results = json.loads((tmp_path / "smoke-ladder-cpu.json").read_text())
     assert "torch" in results["about"]["versions"]
     assert results["cases"]["vllm-sleep"]["status"] == "skipped"

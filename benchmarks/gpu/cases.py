@@ -107,7 +107,6 @@ CASES = {
     "vllm": Case(
         "vLLM in the training process",
         run_training,
-        exclusive=True,
         needs=("vllm",),
         on_cpu=False,
         config=VLLM,
@@ -115,7 +114,6 @@ CASES = {
     "vllm-sleep": Case(
         "vLLM that sleeps during the update",
         run_training,
-        exclusive=True,
         needs=("vllm",),
         on_cpu=False,
         config=VLLM | {"vllm_enable_sleep_mode": True},
@@ -124,7 +122,6 @@ CASES = {
         "vllm serve on a card of its own",
         run_server,
         cards=2,
-        exclusive=True,
         needs=("vllm",),
         on_cpu=False,
         config=VLLM | {"vllm_mode": "server"},

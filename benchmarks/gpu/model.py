@@ -1,37 +1,43 @@
-"""The models that smoke cases train."""
+"""Models with random weights, of the shape that a recipe trains."""
 
 import json
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.ladder import CHECKPOINT
 
-REPOSITORY = Path(__file__).parents[2]
-SHAPE = REPOSITORY / "recipes" / "qwen3-0.6b" / "config.json"
+RECIPES = Path(__file__).parents[2] / "recipes"
+TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+TINY |= {"num_key_value_heads": 1, "head_dim": 32, "vocab_size": 128}
 
 
-def save_random_model(folder: Path, longest: int) -> None:
+def save_random_model(recipe: str, folder: Path, longest: int | None = None, tiny: bool = False) -> None:
     """
-    Saves a model of Qwen3-0.6B's shape with random weights, and the ladder's tokenizer.
+    Saves a model with random weights in bfloat16, and the ladder's tokenizer.
 
-    It says any token as likely as another. So many of them end a text that a completion is about a quarter of the
-    longest.
+    It says any token as likely as another, so that a text hardly ever ends.
 
     Args:
+        recipe (`str`):
+            Folder in `recipes` with the model's `config.json`.
         folder (`Path`):
             Where to.
-        longest (`int`):
-            Longest completion in tokens.
+        longest (`int`, *optional*):
+            Longest completion in tokens. If given, so many tokens end a text that one is about a quarter of it.
+        tiny (`bool`, *optional*, defaults to `False`):
+            Whether to keep only the architecture, for a rehearsal.
     """
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
-    config = Qwen3Config(**json.loads(SHAPE.read_text()))
+    shape = json.loads((RECIPES / recipe / "config.json").read_text())
+    config = AutoConfig.for_model(**shape | (TINY if tiny else {}))
     config.pad_token_id, config.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
     torch.manual_seed(0)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = Qwen3ForCausalLM(config).to(torch.bfloat16)
-    first = tokenizer.eos_token_id
-    model.generation_config.eos_token_id = list(range(first, first + 4 * config.vocab_size // longest))
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    if longest is not None:
+        first = tokenizer.eos_token_id
+        model.generation_config.eos_token_id = list(range(first, first + 4 * config.vocab_size // longest))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

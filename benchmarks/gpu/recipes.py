@@ -52,39 +52,25 @@ import torch
 import transformers
 import trl
 import yaml
+from model import RECIPES, save_random_model
 from processes import Command, free_port
 from recipes_report import print_result, summarise
 from rich.console import Console
 from server import MeasuredServer, serve_command
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig
 from trl import ModelConfig, TrlParser
 
 from coda_trl.dry_run.launch import Launch, planned_config, read_launch
 from coda_trl.dry_run.memory import estimate_memory, model_size
-from coda_trl.ladder import CHECKPOINT
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-RECIPES = ROOT / "recipes"
 LAUNCH_FILES = {name: RECIPES / "accelerate" / f"{name}.yaml" for name in ("fsdp2", "zero3", "zero2", "ddp")}
 LAUNCH_FILES["none"] = RECIPES / "accelerate" / "one_gpu.yaml"
 SERVER_OVERLAY = RECIPES / "slurm" / "server_4_gpus.yaml"
 KINDS = ("full", "lognormal", "lognormal-trl")
 PAPER_STEPS = 314  # an epoch of DeepScaleR
 LAST_STEP = 60  # seconds that a step may take which was begun in time
-TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-TINY |= {"num_key_value_heads": 1, "head_dim": 32, "vocab_size": 128}
-
-
-def save_random_model(shape: Path, folder: Path, tiny: bool) -> None:
-    """Saves a model of a recipe's configuration with random weights in bfloat16, and the ladder's tokenizer."""
-    tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
-    config = AutoConfig.for_model(**json.loads(shape.read_text()) | (TINY if tiny else {}))
-    config.pad_token_id, config.eos_token_id = tokenizer.pad_token_id, tokenizer.eos_token_id
-    torch.manual_seed(0)
-    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def recipe_arguments(
@@ -268,7 +254,7 @@ def main(argv: list[str] | None = None) -> int:
         console.print("Drawing the weights ...")
         # In a process of its own, with which the memory that it took of the first card goes.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            process.submit(save_random_model, RECIPES / args.model / "config.json", model, args.tiny).result()
+            process.submit(save_random_model, args.model, model, tiny=args.tiny).result()
         for place, sharding in enumerate(args.sharding):
             console.print(f"{sharding} ...")
             seconds = (deadline - time.perf_counter()) / (len(args.sharding) - place)

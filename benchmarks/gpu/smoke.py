@@ -1,11 +1,11 @@
 r"""
-Proves a GPU machine: one command, under ten minutes on two cards.
+Proves a GPU machine: one command, some ten minutes on two cards.
 
     python benchmarks/gpu/smoke.py [--cases ddp,fsdp2] [--model qwen3-0.6b] [--out runs/benchmarks] [--cpu]
 
 Runs every case of `cases.py` as real processes, prints a table, and writes one JSON file. The exit code is 0 if no
-case failed; a case that lacks a package or a card is skipped, and the table says why. `--cpu` rehearses, one case
-after the other, those that need no GPU. See the README beside this file.
+case failed; a case that lacks a package or a card is skipped, and the table says why. `--cpu` rehearses those that
+need no GPU. See the README beside this file.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from cases import CASES
 from model import save_random_model
 from records import CheckError
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 from training import Case, Model, Place
@@ -46,8 +45,6 @@ class Result:
             Reason, unless it passed.
         seconds (`float`, *optional*, defaults to `0.0`):
             Time from start to end.
-        alone (`bool`, *optional*, defaults to `True`):
-            Whether no other case ran meanwhile; if one did, speeds are lower than they could be.
         facts (`dict`, *optional*):
             What the case's function returned.
         log (`dict[str, str]`, *optional*):
@@ -57,7 +54,6 @@ class Result:
     status: str
     why: str = ""
     seconds: float = 0.0
-    alone: bool = True
     facts: dict = field(default_factory=dict)
     log: dict[str, str] = field(default_factory=dict)
 
@@ -80,99 +76,28 @@ def run_case(case: Case, place: Place) -> Result:
     return result
 
 
-class Cards:
+def run_cases(cases: dict[str, Case], place: Place, timeout: float, report: Callable[[str, Result], None]) -> None:
     """
-    GPUs, each with room for so many cases at a time.
-
-    Args:
-        count (`int`):
-            Number of GPUs.
-        room (`int`):
-            Cases that may share one.
-    """
-
-    def __init__(self, count: int, room: int):
-        self.room, self.free = room, [room] * count
-
-    def take(self, case: Case) -> tuple[int, ...] | None:
-        """Cards for a case, the emptiest first, or `None` if there is no room for it now."""
-        share = self.room if case.exclusive else 1
-        chosen = sorted(range(len(self.free)), key=lambda card: -self.free[card])[: case.cards]
-        if any(self.free[card] < share for card in chosen):
-            return None
-        for card in chosen:
-            self.free[card] -= share
-        return tuple(sorted(chosen))
-
-    def give_back(self, case: Case, cards: tuple[int, ...]) -> None:
-        """Room that a case leaves."""
-        for card in cards:
-            self.free[card] += self.room if case.exclusive else 1
-
-
-def run_cases(cases: dict[str, Case], cards: Cards, place: Place, timeout: float, limit: float, report) -> dict:
-    """
-    Runs cases, as many at a time as the cards have room for.
+    Runs cases one after the other: vLLM measures the free memory, and speeds are those of a machine at rest.
 
     Args:
         cases (`dict[str, Case]`):
             Cases by name.
-        cards (`Cards`):
-            Where they run. Without a GPU, one after the other.
         place (`Place`):
-            Folder for all of them, and the model.
+            Folder for all of them, all cards, and the model.
         timeout (`float`):
             Seconds for each.
-        limit (`float`):
-            Seconds for all.
-        report (`Callable[[str, dict[str, Result]], None]`):
-            Called with the name and all results after every case.
-
-    Returns:
-        `dict[str, Result]`
+        report (`Callable[[str, Result], None]`):
+            Called after every case.
     """
-    end = time.monotonic() + limit
-    pending, running, results = dict(cases), {}, {}
-    for name in list(pending):
-        case = pending[name]
+    for name, case in cases.items():
         why = [f"{package} is not installed" for package in case.missing()]
         if place.on_cpu and not case.on_cpu:
             why.append("needs a GPU")
-        elif not place.on_cpu and len(cards.free) < case.cards:
-            why.append(f"needs {case.cards} GPUs, found {len(cards.free)}")
-        if why:
-            del pending[name]
-            results[name] = Result("skipped", "; ".join(why))
-            report(name, results)
-
-    with ThreadPoolExecutor(len(cases)) as pool:
-        while pending or running:
-            for name, case in list(pending.items()):
-                now = time.monotonic()
-                if now > end:
-                    del pending[name]
-                    results[name] = Result("failed", f"not begun within the limit of {limit:.0f} seconds")
-                    report(name, results)
-                    continue
-                if place.on_cpu:
-                    taken = () if not running else None
-                else:
-                    taken = cards.take(case)
-                if taken is None:
-                    continue
-                del pending[name]
-                here = Place(place.folder / name, taken, place.model, deadline=min(now + timeout, end))
-                running[pool.submit(run_case, case, here)] = (name, taken, {other for other, *_ in running.values()})
-                for _, _, company in running.values():
-                    company.add(name)
-            done, _ = wait(running, timeout=1, return_when=FIRST_COMPLETED)
-            for future in done:
-                name, taken, company = running.pop(future)
-                results[name] = future.result()
-                results[name].alone = company == {name}
-                cards.give_back(cases[name], taken)
-                report(name, results)
-    return {name: results[name] for name in cases}
+        elif not place.on_cpu and len(place.cards) < case.cards:
+            why.append(f"needs {case.cards} GPUs, found {len(place.cards)}")
+        here = Place(place.folder / name, place.cards[: case.cards], place.model, time.monotonic() + timeout)
+        report(name, Result("skipped", "; ".join(why)) if why else run_case(case, here))
 
 
 def about(args: argparse.Namespace) -> dict:
@@ -187,7 +112,6 @@ def about(args: argparse.Namespace) -> dict:
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in installed},
         "model": args.model,
-        "cases_a_card": args.share,
     }
 
 
@@ -205,7 +129,7 @@ def print_table(console: Console, results: dict[str, Result]) -> None:
             metrics, peak = facts["metrics"], facts["peak_gib"]
             cells = [
                 str(facts["steps"]),
-                f"{facts['tokens_per_second']:.0f}{'' if result.alone else '*'}",
+                f"{facts['tokens_per_second']:.0f}",
                 "-" if peak is None else f"{peak:.2f}",
                 f"{metrics['loss'][-1]:.4f}",
                 f"{metrics['reward'][-1]:.3f}",
@@ -214,8 +138,6 @@ def print_table(console: Console, results: dict[str, Result]) -> None:
         status = Text(result.status.upper(), colours[result.status])
         table.add_row(name, CASES[name].title, status, *cells, f"{result.seconds:.0f}")
     console.print(table)
-    if not all(result.alone for result in results.values()):
-        console.print("* while other cases ran: a lower bound")
     for name, result in results.items():
         if result.why:
             console.print(f"{name}: {result.status}: {result.why}")
@@ -228,8 +150,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     parser.add_argument("--work", type=Path, help="Folder for logs and checkpoints; a temporary one by default.")
     parser.add_argument("--timeout", type=float, default=180, help="Seconds for a case.")
-    parser.add_argument("--limit", type=float, default=540, help="Seconds for all cases.")
-    parser.add_argument("--share", type=int, default=3, help="Cases without vLLM that run on a card at a time.")
     parser.add_argument("--cpu", action="store_true", help="Rehearse without a GPU.")
     args = parser.parse_args(argv)
     if unknown := set(args.cases) - set(CASES):
@@ -242,13 +162,13 @@ def main(argv: list[str]) -> int:
     hardware = "cpu" if args.cpu else f"{len(facts['cards'])}x-{facts['cards'][0].lower().replace(' ', '-')}"
     path = args.out / f"smoke-{args.model}-{hardware}.json"
     args.out.mkdir(parents=True, exist_ok=True)
-    begin = time.monotonic()
+    begin, results = time.monotonic(), {}
 
-    def report(name: str, results: dict[str, Result]) -> None:
-        progress.advance(bar)
-        console.print(f"{time.monotonic() - begin:4.0f} s  {name}: {results[name].status} {results[name].why}")
+    def report(name: str, result: Result) -> None:
+        results[name] = result
         seconds = round(time.monotonic() - begin, 1)
-        rows = {case: asdict(results[case]) for case in args.cases if case in results}
+        console.print(f"{seconds:4.0f} s  {name}: {result.status} {result.why}")
+        rows = {case: asdict(found) for case, found in results.items()}
         path.write_text(json.dumps({"about": facts, "seconds": seconds, "cases": rows}, indent=1) + "\n")
 
     with tempfile.TemporaryDirectory() as temporary:
@@ -256,13 +176,9 @@ def main(argv: list[str]) -> int:
         model = Model()
         if args.model == "qwen3-0.6b":
             model = Model(str(folder / "model"), longest=256, reward="parity_reward", learning_rate=1e-5)
-            save_random_model(folder / "model", model.longest)
-        cards = Cards(0 if args.cpu else torch.cuda.device_count(), args.share)
-        place = Place(folder, tuple(range(len(cards.free))), model, deadline=begin + args.limit)
-        cases = {name: CASES[name] for name in args.cases}
-        with Progress(console=console) as progress:
-            bar = progress.add_task("Cases", total=len(cases))
-            results = run_cases(cases, cards, place, args.timeout, args.limit, report)
+            save_random_model("qwen3-0.6b", folder / "model", longest=model.longest)
+        place = Place(folder, () if args.cpu else tuple(range(torch.cuda.device_count())), model, deadline=0.0)
+        run_cases({name: CASES[name] for name in args.cases}, place, args.timeout, report)
     print_table(console, results)
     console.print(f"Results: {path}")
     return int(any(result.status == "failed" for result in results.values()))

@@ -15,7 +15,7 @@ from records import CheckError, check_learning, check_shaping, read_processes, r
 from coda_trl.ladder import CHECKPOINT
 
 HERE = Path(__file__).parent
-RECIPES = HERE.parents[1] / "recipes" / "accelerate"
+LAUNCH = HERE.parents[1] / "recipes" / "accelerate"
 GROUP_SIZE, ROLLOUTS = 16, 80  # five groups a step: with two processes, the third is half on each
 # Seen with vLLM on a CPU, in bfloat16, at the ladder's rate: up to 0.004 with weights that are sent before every step,
 # 0.06 to 0.38 with those of the first step.
@@ -56,8 +56,6 @@ class Case:
             Does it. Returns facts, or raises.
         cards (`int`, *optional*, defaults to `1`):
             GPUs it needs.
-        exclusive (`bool`, *optional*, defaults to `False`):
-            Whether no other case may use them meanwhile. vLLM measures the free memory, and fails if that changes.
         launch (`str`, *optional*, defaults to `"one_gpu.yaml"`):
             File of `recipes/accelerate`.
         processes (`int`, *optional*, defaults to `1`):
@@ -79,7 +77,6 @@ class Case:
     title: str
     run: Callable[["Case", "Place"], dict]
     cards: int = 1
-    exclusive: bool = False
     launch: str = "one_gpu.yaml"
     processes: int = 1
     needs: tuple[str, ...] = ()
@@ -164,12 +161,12 @@ def start(case: Case, place: Place, cards: tuple[int, ...] | None = None) -> Com
     """Starts the training of a case, by `accelerate launch` or, on a CPU, what that would set."""
     spec = write_spec(case, place)
     environment = {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path[1:]])}
-    environment["VLLM_CACHE_ROOT"] = str(place.folder / "vllm")  # cases side by side compile apart
+    environment["VLLM_CACHE_ROOT"] = str(place.folder / "vllm")
     environment["MASTER_PORT"] = str(free_port())  # vLLM in a single process would take the same one for every case
     script = [str(HERE / "worker.py"), str(spec)]
     if not place.on_cpu:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.cards if cards is None else cards))
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(RECIPES / case.launch)]
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(LAUNCH / case.launch)]
         command += ["--num_processes", str(case.processes), "--main_process_port", environment["MASTER_PORT"]]
     else:  # `accelerate launch --cpu` starts one process, whatever it is asked for
         environment["ACCELERATE_USE_CPU"] = "true"
