@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import time
 from argparse import Namespace
@@ -12,44 +11,28 @@ from pathlib import Path
 from string import Template
 
 import pytest
+from processes import Command
+from recipes_report import peak_memory, print_result, summarise
 from rich.console import Console
+from server import MeasuredServer
 from trl import ModelConfig, TrlParser
 
+import recipes
 from coda_trl.dry_run.launch import Launch, planned_config
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
-
-from processes import Command  # noqa: E402
-from recipes_report import peak_memory, print_result, summarise  # noqa: E402
-from server import MeasuredServer  # noqa: E402
-
-import recipes  # noqa: E402
 
 
-def run(out: Path, *options: str) -> tuple[subprocess.CompletedProcess, dict]:
-    command = [
-        sys.executable,
-        "benchmarks/gpu/recipes.py",
-        "--model",
-        "qwen3-4b",
-        "--cpu",
-        "--tiny",
-        "--out",
-        str(out),
-    ]
-    done = subprocess.run(
-        [*command, *options], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+def run(out: Path, *options: str) -> tuple[int, dict]:
+    code = recipes.main(["--model", "qwen3-4b", "--cpu", "--tiny", "--out", str(out), *options])
     (path,) = out.glob("recipes-tiny-*.json")
-    return done, json.loads(path.read_text())["results"][0]
+    return code, json.loads(path.read_text())["results"][0]
 
 
 def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
     kinds = ["full", "lognormal", "lognormal-trl"]
-    done, result = run(tmp_path, "--gpus", "2", "--rollouts", "generated", "--longest", "16", "--steps", *kinds)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert result["error"] is None
+    code, result = run(tmp_path, "--gpus", "2", "--rollouts", "generated", "--longest", "16", "--steps", *kinds)
+    assert (code, result["error"]) == (0, None), result["log"]
     full, *short = zip(*(rank["steps"] for rank in result["ranks"]), strict=True)
     assert [length for step in full for length in step["lengths"]] == [64] * 8  # 4 micro-batches of 1, twice
     for step in full:  # no more are generated, but all are trained on
@@ -76,8 +59,8 @@ def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
 
 
 def test_a_run_that_does_not_end_is_reported(tmp_path):
-    done, result = run(tmp_path, "--gpus", "1", "--seconds", "-100")
-    assert done.returncode == 1
+    code, result = run(tmp_path, "--gpus", "1", "--seconds", "-100")
+    assert code == 1
     assert "time limit" in result["error"]
     assert result["rows"] == []
 

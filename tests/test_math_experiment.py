@@ -3,20 +3,16 @@
 import dataclasses
 import json
 import math
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from experiments.math import run as queue  # noqa: E402
-from experiments.math import tables  # noqa: E402
-from experiments.math.data import BENCHMARKS, Stratum, choose_mix, compose, read_scan  # noqa: E402
-from experiments.math.results import key_of, read_results, read_steps, record, summarise_samples  # noqa: E402
+from experiments.math import run as queue
+from experiments.math import tables
+from experiments.math.data import BENCHMARKS, Stratum, choose_mix, compose, read_scan
+from experiments.math.results import key_of, read_results, read_steps, record, summarise_samples
 
 RECIPES = queue.RECIPES
 

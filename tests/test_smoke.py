@@ -8,23 +8,20 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+import records
+import smoke
 import torch
+from cases import CASES
+from model import save_random_model
+from processes import Command
+from records import CheckError, check_learning, check_shaping, read_rollouts
+from server import serve_command
+from training import LAUNCH, Case, Model, Place, wait
 from transformers import AutoConfig, GenerationConfig
 
 from coda_trl import shape_rewards
 
 REPOSITORY = Path(__file__).parents[1]
-sys.path.insert(0, str(REPOSITORY / "benchmarks" / "gpu"))
-
-import records  # noqa: E402
-import smoke  # noqa: E402
-from cases import CASES  # noqa: E402
-from model import save_random_model  # noqa: E402
-from processes import Command  # noqa: E402
-from records import CheckError, check_learning, check_shaping, read_rollouts  # noqa: E402
-from server import serve_command  # noqa: E402
-from training import LAUNCH, Case, Model, Place, wait  # noqa: E402
-
 GROUP_SIZE, STEPS = 4, 2
 
 

@@ -252,9 +252,11 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as work:
         model = Path(work) / "model"
         console.print("Drawing the weights ...")
-        # In a process of its own, with which the memory that it took of the first card goes.
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            process.submit(save_random_model, args.model, model, tiny=args.tiny).result()
+        if args.cpu:
+            save_random_model(args.model, model, tiny=args.tiny)
+        else:  # in a process of its own, with which the memory that it took of the first card goes
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                process.submit(save_random_model, args.model, model, tiny=args.tiny).result()
         for place, sharding in enumerate(args.sharding):
             console.print(f"{sharding} ...")
             seconds = (deadline - time.perf_counter()) / (len(args.sharding) - place)
