@@ -37,8 +37,8 @@ def check_overrides(trainer: type[GRPOTrainer]) -> None:
 
 
 def _fits(ours: inspect.Signature, theirs: inspect.Signature) -> bool:
-    """Whether our method takes every call that theirs takes, each argument for the same thing."""
-    mine, named = ([p.name for p in each.parameters.values() if p.kind not in _STARRED] for each in (ours, theirs))
+    """Whether our method takes every call that theirs takes, each argument for the same thing. `self` has any name."""
+    mine, named = ([p.name for p in each.parameters.values() if p.kind not in _STARRED][1:] for each in (ours, theirs))
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in theirs.parameters.values()):
         return set(named) <= set(mine)
     others = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in ours.parameters.values())
