@@ -58,9 +58,10 @@ $(TRL_VENV)/.installed: pyproject.toml constraints.txt
 	$(TRL_VENV)/bin/python -m pip install --quiet --constraint $(TRL_VENV)/constraints.txt $(TRL_PINS) $(if $(TRITON),triton) --editable ".[test]"
 	touch $@
 
-lint: install ## Check style
+lint: install ## Check style and the order of layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 format: install ## Mend style
 	$(BIN)/ruff check --fix .

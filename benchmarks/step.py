@@ -45,8 +45,8 @@ from trl.extras.profiling import ProfilingContext, profiling_context
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.dry_run.launch import read_launch
 from coda_trl.dry_run.memory import estimate_memory, model_size
-from coda_trl.ladder import CHECKPOINT, ladder_reward, make_dataset
-from coda_trl.rewards import accuracy_reward
+from coda_trl.ladder import CHECKPOINT, make_dataset
+from coda_trl.rewards import accuracy_reward, ladder_reward
 
 SIDES = ("trl", "grouped")
 PARTS = (

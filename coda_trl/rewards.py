@@ -1,7 +1,8 @@
 r"""
 Reward functions for [`CodaGRPOTrainer`] and TRL's `GRPOTrainer`.
 
-[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project; the others are TRL's own.
+[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project, [`ladder_reward`] is the one
+of the ladder's problems; the others are TRL's own.
 Recipes name them by the keys of `REWARD_FUNCTIONS`.
 """
 
@@ -16,6 +17,7 @@ from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishm
 from .grading import default_pool, opens_thinking
 from .grading.choice import chosen_letter, gold_letter
 from .grading.normalize import normalize
+from .ladder import grade as grade_ladder
 
 LogExtra = Callable[[str, list], None]
 LogMetric = Callable[[str, float], None]
@@ -242,6 +244,37 @@ def choice_reward(
     return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
 
 
+def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) -> list[float]:
+    """
+    1 where a completion of a problem of the ladder ends in the right sum, else 0.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`):
+            Completions, as text or as messages.
+        solution (`list[str]`):
+            The sums, in digits.
+        **kwargs:
+            Other columns of the data set, not used.
+
+    Returns:
+        `list[float]`: one reward for each completion.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.rewards import ladder_reward
+
+    >>> ladder_reward(["7 +7 14 +1 15 ans 15", "ans 16"], ["15", "15"])
+    [1.0, 0.0]
+
+    ```
+    """
+    return [
+        float(grade_ladder(completion_text(completion), answer))
+        for completion, answer in zip(completions, solution, strict=True)
+    ]
+
+
 def _gold(value: object) -> str | None:
     """A gold as text; `None` for what can be none: missing values, NaN, lists, dictionaries."""
     if isinstance(value, str):
@@ -253,6 +286,7 @@ def _gold(value: object) -> str | None:
 REWARD_FUNCTIONS: dict[str, Callable] = {
     "accuracy_reward": accuracy_reward,
     "choice_reward": choice_reward,
+    "ladder_reward": ladder_reward,
     "trl_accuracy_reward": trl_accuracy_reward,
     "think_format_reward": think_format_reward,
     # these two make a reward function from their arguments

@@ -41,14 +41,11 @@ from .data import (
     load_training_set,
 )
 from .dry_run import DryRunArguments, Finding, dry_run, error, warning
-from .ladder import ladder_reward
 from .resuming import find_last_whole_checkpoint, has_saved, is_finished, save_finished
 from .rewards import REWARD_FUNCTIONS
 from .trainer import CodaGRPOTrainer
 
 logger = logging.getLogger("coda_trl.train")
-
-REWARDS = REWARD_FUNCTIONS | {"ladder_reward": ladder_reward}
 
 
 @dataclass
@@ -64,7 +61,7 @@ class RewardArguments:
 
     reward_funcs: list[str] = field(
         default_factory=lambda: ["accuracy_reward"],
-        metadata={"help": f"Reward functions: {', '.join(REWARDS)}, or a dotted path."},
+        metadata={"help": f"Reward functions: {', '.join(REWARD_FUNCTIONS)}, or a dotted path."},
     )
 
 
@@ -107,7 +104,7 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
 
     Args:
         name (`str`):
-            A key of `REWARDS`, or a dotted path.
+            A key of `REWARD_FUNCTIONS`, or a dotted path.
         max_completion_length (`int`):
             Longest completion in tokens, for the punishment of overlong ones: as in DAPO, it sets in over the last
             quarter.
@@ -116,14 +113,16 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
         ValueError: If there is no such function.
     """
     if name == "get_soft_overlong_punishment":
-        return REWARDS[name](max_completion_len=max_completion_length, soft_punish_cache=max_completion_length // 4)
+        punishment = REWARD_FUNCTIONS[name]
+        return punishment(max_completion_len=max_completion_length, soft_punish_cache=max_completion_length // 4)
     if name == "get_repetition_penalty_reward":
-        return REWARDS[name]()
-    if name in REWARDS:
-        return REWARDS[name]
+        return REWARD_FUNCTIONS[name]()
+    if name in REWARD_FUNCTIONS:
+        return REWARD_FUNCTIONS[name]
     module, _, function = name.rpartition(".")
     if not module:
-        raise ValueError(f"`reward_funcs` has {name!r}, but must hold a dotted path or any of: {', '.join(REWARDS)}.")
+        known = ", ".join(REWARD_FUNCTIONS)
+        raise ValueError(f"`reward_funcs` has {name!r}, but must hold a dotted path or any of: {known}.")
     sys.path.append(os.getcwd())
     try:
         return vars(importlib.import_module(module))[function]

@@ -34,7 +34,7 @@ PAGES = {
         "Dry run",
         ["coda_trl.dry_run", "coda_trl.dry_run.arithmetic", "coda_trl.dry_run.memory", "coda_trl.dry_run.launch"],
     ),
-    "ladder": ("Ladder", ["coda_trl.ladder", "coda_trl.ladder.evaluate"]),
+    "ladder": ("Ladder", ["coda_trl.ladder", "coda_trl.evaluation.ladder"]),
 }
 LISTS = ("Args", "Parameters", "Attributes", "Raises")  # of entries with a name each
 SECTIONS = (*LISTS, "Returns", "Yields", "Example")

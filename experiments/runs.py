@@ -15,8 +15,8 @@ import numpy as np
 
 from coda_trl.analysis import curve, is_reflective
 from coda_trl.evaluation.columns import tabulate
+from coda_trl.evaluation.ladder import STYLES
 from coda_trl.ladder import RUNGS
-from coda_trl.ladder.evaluate import STYLES
 
 Row = dict[str, Any]
 

@@ -22,8 +22,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from coda_trl.evaluation import format_number
+from coda_trl.evaluation.ladder import evaluate_ladder
 from coda_trl.ladder import CHECKPOINT, RUNGS
-from coda_trl.ladder.evaluate import evaluate
 from coda_trl.report import build_report
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
@@ -139,7 +139,7 @@ def main() -> None:
     train()
     models = {"start": CHECKPOINT} | {method: str(OUT / method) for method in METHODS}
     console.print("Evaluating the start, GRPO and CODA: 600 problems, 8 answers each.")
-    results = {name: evaluate(model, str(OUT / f"{name}-eval")) for name, model in models.items()}
+    results = {name: evaluate_ladder(model, str(OUT / f"{name}-eval")) for name, model in models.items()}
     rungs = [
         {"rung": rows[0]["rung"], "samples": rows[0]["samples"]} | dict(zip(results, rows, strict=True))
         for rows in zip(*results.values(), strict=True)

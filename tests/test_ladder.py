@@ -12,13 +12,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.data import add_length_budget
-from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, grade, ladder_reward, make_dataset, sample_problem
+from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH, evaluate_ladder, style_of, summarize_rungs
+from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, grade, make_dataset, sample_problem
 from coda_trl.ladder.arithmetic import BUGS, FIRST_BUG, MAX_TOTAL, believed_sum, believed_totals
-from coda_trl.ladder.evaluate import MAX_COMPLETION_LENGTH, evaluate, style_of, summarize_rungs
 from coda_trl.ladder.pretrain import MAX_LENGTH, pretrain
 from coda_trl.ladder.problems import LARGEST_NUMBER
 from coda_trl.ladder.styles import BUDGET_WORDS, STYLE_SHARES, demonstrate
 from coda_trl.ladder.tokenizer import build_tokenizer
+from coda_trl.rewards import ladder_reward
 
 
 def demonstrations(rung: int, style: str, count: int = 300):
@@ -118,7 +119,7 @@ def test_summary_of_hand_made_samples():
 
 @pytest.fixture(scope="module")
 def greedy(tmp_path_factory) -> list[dict]:
-    return evaluate(CHECKPOINT, str(tmp_path_factory.mktemp("ladder")), n=1, temperature=0)
+    return evaluate_ladder(CHECKPOINT, str(tmp_path_factory.mktemp("ladder")), n=1, temperature=0)
 
 
 def test_shipped_checkpoint_is_small_and_spans_easy_to_hard(greedy):

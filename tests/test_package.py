@@ -12,6 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+import coda_trl
 from coda_trl import train
 from coda_trl.copy_recipes import main as copy_recipes
 from coda_trl.ladder import CHECKPOINT
@@ -83,3 +84,25 @@ def test_copied_recipes_train_in_an_empty_folder(tmp_path, monkeypatch, capsys):
 def test_without_arguments_it_says_what_to_give(caplog):
     assert train.main([]) == 2
     assert "give --config RECIPE, such as recipes/ladder/coda.yaml" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("coda_trl", ("torch", "transformers", "trl", "math_verify")),
+        ("coda_trl.grading", ("torch", "transformers", "trl", "math_verify")),
+        ("coda_trl.data", ("trl", "math_verify")),
+        ("coda_trl.evaluation.runner", ("trl", "math_verify")),
+        ("coda_trl.report", ("torch", "transformers", "trl")),
+    ],
+)
+def test_a_layer_loads_no_more_than_it_needs(module, absent):
+    code = f"import sys, {module}; print([name for name in {absent} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_names_of_the_package_are_loaded_on_first_use():
+    assert all(getattr(coda_trl, name).__name__ == name for name in coda_trl.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'CodaTrainer'"):
+        _ = coda_trl.CodaTrainer

@@ -27,7 +27,8 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
-from coda_trl.ladder import ladder_reward, make_dataset
+from coda_trl.ladder import make_dataset
+from coda_trl.rewards import ladder_reward
 
 
 def parity_reward(completion_ids, **kwargs):

@@ -5,9 +5,11 @@ wrong. It knows four ways to write a solution down, of which a longer one is mor
 (problems, tokenizer, demonstrations, checkpoint), so that a method can be tried without a download.
 """
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from .dataset import TRAINING_SHARES, ladder_reward, make_dataset
+from .dataset import TRAINING_SHARES, make_dataset
 from .problems import RUNGS, Problem, grade, sample_problem
 
 CHECKPOINT = str(Path(__file__).parent / "checkpoint")
@@ -18,7 +20,12 @@ __all__ = [
     "TRAINING_SHARES",
     "Problem",
     "grade",
-    "ladder_reward",
     "make_dataset",
     "sample_problem",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ladder_reward":  # where it was before; rewards are a layer above, and load TRL
+        return import_module("coda_trl.rewards").ladder_reward
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

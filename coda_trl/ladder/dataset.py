@@ -1,11 +1,10 @@
-"""Problems of the ladder as data sets, and the reward of an answer."""
+"""Problems of the ladder as data sets."""
 
 import random
 
 from datasets import Dataset
 
-from ..rewards import Completion, completion_text
-from .problems import Problem, grade, sample_problem
+from .problems import Problem, sample_problem
 
 # Mostly easy, as training data is for a model that is any good; every rung occurs.
 TRAINING_SHARES = {1: 0.25, 2: 0.25, 3: 0.20, 4: 0.05, 5: 0.10, 6: 0.15}
@@ -54,19 +53,3 @@ def as_row(problem: Problem) -> dict:
         "source": "ladder",
         "rung": problem.rung,
     }
-
-
-def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) -> list[float]:
-    """
-    Reward function: 1 where a completion ends in the right sum, else 0.
-
-    Args:
-        completions (`list[str]` or `list[list[dict]]`):
-            Completions, as text or as messages.
-        solution (`list[str]`):
-            The sums, in digits.
-    """
-    return [
-        float(grade(completion_text(completion), answer))
-        for completion, answer in zip(completions, solution, strict=True)
-    ]

@@ -15,8 +15,8 @@ from typing import Any
 
 from rich.console import Console
 
+from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH, style_of
 from coda_trl.ladder import CHECKPOINT
-from coda_trl.ladder.evaluate import MAX_COMPLETION_LENGTH, style_of
 
 from ..matrix import SEEDS, Run, jobs
 from ..runner import Runner, parse, parser_of, train_arguments, with_flags, work_off

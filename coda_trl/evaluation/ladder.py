@@ -1,6 +1,6 @@
-"""Accuracy, tokens and style of a model on every rung.
+"""Accuracy, tokens and style of a model on every rung of the ladder.
 
-python -m coda_trl.ladder.evaluate [MODEL] [--output_dir DIR]
+python -m coda_trl.evaluation.ladder [MODEL] [--output_dir DIR]
 """
 
 import argparse
@@ -11,19 +11,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..evaluation import EvaluationConfig, format_number, read_samples
-from ..evaluation.columns import tabulate
-from ..evaluation.loading import load_benchmark
-from ..evaluation.runner import SAMPLES_FILE
-from ..evaluation.runner import evaluate as run_evaluation
-from . import CHECKPOINT, RUNGS
+from ..ladder import CHECKPOINT, RUNGS
+from .columns import tabulate
+from .config import EvaluationConfig
+from .loading import load_benchmark
+from .rounding import format_number
+from .runner import evaluate
+from .samples import SAMPLES_FILE, read_samples
 
 STYLES = ("check", "direct", "totals", "verbose")
 
 MAX_COMPLETION_LENGTH = 48  # tokens of the longest way to write a solution down, and some
 
 
-def evaluate(model: str, output_dir: str, n: int = 8, temperature: float = 0.6, top_p: float = 0.95) -> list[dict]:
+def evaluate_ladder(
+    model: str, output_dir: str, n: int = 8, temperature: float = 0.6, top_p: float = 0.95
+) -> list[dict]:
     """
     Samples answers to 100 problems of each rung and sums them up.
 
@@ -54,7 +57,7 @@ def evaluate(model: str, output_dir: str, n: int = 8, temperature: float = 0.6, 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more only get in each other's way at this size
     try:
-        run_evaluation(config, [load_benchmark("ladder")])
+        evaluate(config, [load_benchmark("ladder")])
     finally:
         torch.set_num_threads(threads)
     return summarize_rungs(read_samples(f"{output_dir}/{SAMPLES_FILE}"))
@@ -101,7 +104,7 @@ def summarize_rungs(samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.evaluate", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m coda_trl.evaluation.ladder", description=__doc__.split("\n")[0])
     parser.add_argument("model", nargs="?", default=CHECKPOINT, help="Folder (default: the shipped checkpoint).")
     parser.add_argument("--output_dir", help="Where samples go (default: runs/NAME-eval, by the model's name).")
     parser.add_argument("--temperature", type=float, default=0.6, help="0 decodes greedily (default: %(default)s).")
@@ -109,7 +112,7 @@ def main() -> None:
     n = 1 if args.temperature == 0 else 8
     output_dir = args.output_dir or f"runs/{Path(args.model).resolve().name}-eval"
     try:
-        rows = evaluate(args.model, output_dir, n, args.temperature)
+        rows = evaluate_ladder(args.model, output_dir, n, args.temperature)
     except ValueError as problem:  # of other settings, say
         parser.error(str(problem))
     print(f"Samples: {output_dir}. Hard: less than a quarter of the answers to the problem are right.")
