@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from coda_trl.ladder.evaluate import style_of
 from trl import TrlParser
 
 from coda_trl import train as TRAIN
 from coda_trl.data import DataArguments
 from coda_trl.evaluation import Estimate
+from coda_trl.evaluation.ladder import style_of
 from experiments import matrix, runner
 from experiments.claims import CLAIMS, claims_table, counted
 from experiments.ladder import rebuild, reproduce
