@@ -31,7 +31,7 @@ from coda_trl.analysis.dynamics import find_trainer_state, read_log_history
 from coda_trl.evaluation import read_samples
 
 from .matrix import RUNS, Run
-from .runs import Row, read_results, record, thin_log, write_whole
+from .runs import Row, read_results, record, thin_log, write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 # glibc would hand freed tensors back to the system; on models this small, asking for them again takes longer than
@@ -188,7 +188,7 @@ class Runner:
             finished = True
         finally:
             seconds = round(before["seconds"] + time.monotonic() - start, 1)
-            write_whole(path, json.dumps({"seconds": seconds, "finished": finished}))
+            write_atomically(path, json.dumps({"seconds": seconds, "finished": finished}))
         return seconds
 
     def _evaluate(self, model: str, seed: int, work: Path, budget: int | None) -> Row:

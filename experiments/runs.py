@@ -2,7 +2,7 @@
 
 A line holds what was run (`method`, `seed`, `recipe`, `overlays`, `overrides`), what runs that are compared must have
 in common (`shared`), `train_seconds`, `device`, `versions`, the training's `log`, and its `evaluations`: none of a run
-that was only trained. Counts by problem are one string of whole numbers, in the order of the problems.
+that was only trained. Counts by problem are one string of integers, in the order of the problems.
 """
 
 import json
@@ -21,7 +21,7 @@ from coda_trl.ladder import RUNGS
 Row = dict[str, Any]
 
 # What tells one run from another.
-KEY = ("method", "seed", "warm_start")
+KEY = ("method", "seed", "variant", "warm_start")
 # Metrics of the training log that are kept.
 LOGGED = (
     "coda/mean_score",
@@ -54,10 +54,10 @@ def record(path: Path, row: Row) -> None:
 
     with _recording:
         rows = [*(other for other in read_results(path) if key(other) != key(row)), row]
-        write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Writes a file in one step, so that a process that is ended, or a full disk, leaves the old file or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")

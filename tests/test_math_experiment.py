@@ -12,7 +12,8 @@ import yaml
 from experiments.math import run as queue
 from experiments.math import tables
 from experiments.math.data import BENCHMARKS, Stratum, choose_mix, compose, read_scan
-from experiments.math.results import key_of, read_results, read_steps, record, summarise_samples
+from experiments.math.results import key_of, read_steps, summarise_samples
+from experiments.runs import read_results, record
 
 RECIPES = queue.RECIPES
 

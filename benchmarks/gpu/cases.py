@@ -36,7 +36,7 @@ def run_killed(case: Case, place: Place) -> dict:
     """
     `kill -9` of the last process in the middle of a run.
 
-    The launcher must end by itself and leave no process behind; the same command again must go on from the last
+    The launcher must end by itself and leave no process behind; the same command again must resume from the last
     checkpoint, and see the problems that a run without interruption sees.
     """
     whole = replace(place, folder=place.folder / "uninterrupted")

@@ -18,7 +18,7 @@ is real; `--rollouts generated` generates as the recipe says, and cuts every rol
 drawn tokens.
 
 A random model hardly ever ends a text, so that a generated step is as many tokens in a row as the recipe allows,
-minutes. `--longest N` stops generation after N of them. Rollouts are filled up, so that the update is the whole one,
+minutes. `--longest N` stops generation after N of them. Rollouts are filled up, so that the update is complete,
 and vLLM's memory is still set apart for texts of full length; but tokens/s of the rollouts are those of short texts,
 more than a run at full length has.
 

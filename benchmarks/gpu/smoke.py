@@ -65,7 +65,7 @@ def run_case(case: Case, place: Place) -> Result:
         result = Result("passed", facts=case.run(case, place))
     except (CheckError, TimeoutError, RuntimeError) as error:
         result = Result("failed", str(error))
-    except Exception as error:  # a bug of this script, or files that are not as they should be: the others go on
+    except Exception as error:  # a bug of this script, or files that are not as they should be: the others run on
         result = Result("failed", f"{type(error).__name__}: {error}", log={"smoke.py": traceback.format_exc()})
     if result.status == "failed":
         result.log |= {

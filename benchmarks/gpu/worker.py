@@ -10,7 +10,7 @@ process. Into the case's folder go, besides TRL's own output:
 - `process-RANK.json`: card, peak memory, seconds a step, parameters held;
 - `state.json`: the trainer's log, by the main process.
 
-A folder that holds a checkpoint is gone on with.
+A folder that holds a checkpoint is resumed.
 """
 
 import functools

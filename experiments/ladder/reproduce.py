@@ -33,7 +33,7 @@ def rechecks(completion: str) -> bool:
 
 
 class LadderRunner(Runner):
-    """The ladder, on a core of a CPU."""
+    """The ladder, on one CPU core per run."""
 
     recipes, log_every = "recipes/ladder", 10
 

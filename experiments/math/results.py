@@ -6,7 +6,6 @@ were cut off, each a string of whole numbers in the order of the benchmark.
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 
 from coda_trl.evaluation.columns import tabulate
 
-Row = dict[str, Any]
+from ..runs import Row
 
 # Metrics of the training log that are kept, of every step.
 LOGGED = {
@@ -39,25 +38,6 @@ LOGGED = {
 def key_of(row: Row) -> tuple[str, int, str]:
     """What tells one run from another."""
     return row["method"], row["seed"], row.get("variant", "")
-
-
-def read_results(path: Path) -> list[Row]:
-    """All runs of a results file; none if there is no file."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def record(path: Path, row: Row) -> None:
-    """Puts a run into a results file, in the place of an earlier record of the same run. Not for two processes."""
-    rows = [other for other in read_results(path) if key_of(other) != key_of(row)]
-    write_results(path, [*rows, row])
-
-
-def write_results(path: Path, rows: Iterable[Row]) -> None:
-    """Writes a results file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    os.replace(partial, path)
 
 
 def read_steps(path: Path) -> list[Row]:

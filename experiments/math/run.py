@@ -32,8 +32,9 @@ from coda_trl.evaluation import read_samples
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
+from ..runs import Row, read_results, record
 from .data import Stratum, benchmark_specs, make_training_set, read_scan
-from .results import Row, key_of, read_results, read_steps, record, summarise_samples, summarise_steps
+from .results import key_of, read_steps, summarise_samples, summarise_steps
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

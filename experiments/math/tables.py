@@ -20,8 +20,9 @@ from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
+from ..runs import Row, read_results
 from .data import BENCHMARKS
-from .results import Row, counts_of, read_results
+from .results import counts_of
 from .run import HERE, SORTING, WARM
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}

@@ -43,7 +43,7 @@ TINY_EVALUATION = {"n": 2, "max_tokens": 24, "engine": "transformers", "dtype": 
 
 def jobs(seeds: int, first_seed: int = 0) -> list[tuple[str, int]]:
     """
-    Pairs of a run and a seed, the most wanted first: the start, GRPO and CODA seed by seed, then whole methods. Where
+    Pairs of a run and a seed, the most wanted first: the start, GRPO and CODA seed by seed, then method by method. Where
     time runs out, there are fewer methods rather than fewer seeds.
     """
     chosen = range(first_seed, first_seed + seeds)
