@@ -43,8 +43,8 @@ TINY_EVALUATION = {"n": 2, "max_tokens": 24, "engine": "transformers", "dtype": 
 
 def jobs(seeds: int, first_seed: int = 0) -> list[tuple[str, int]]:
     """
-    Pairs of a run and a seed, the most wanted first: the start, GRPO and CODA seed by seed, then method by method. Where
-    time runs out, there are fewer methods rather than fewer seeds.
+    Pairs of a run and a seed, the most wanted first: the start, GRPO and CODA seed by seed, then method by method. If
+    time runs out, methods are missing rather than seeds.
     """
     chosen = range(first_seed, first_seed + seeds)
     first = [(name, seed) for seed in chosen for name in ("grpo", "coda")]
