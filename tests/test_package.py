@@ -65,7 +65,7 @@ def test_a_wheel_holds_every_module_and_all_that_modules_read(wheel):
     recipes = [path for path in (ROOT / "recipes").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     expected |= {f"coda_trl/recipes/{path.relative_to(ROOT / 'recipes')}" for path in recipes}
     assert expected - set(wheel) == set()
-    assert [name for name in wheel if name.startswith(("tests/", "benchmarks/", "docs/"))] == []
+    assert [name for name in wheel if name.startswith(("tests/", "benchmarks/", "experiments/", "docs/"))] == []
 
 
 def test_copied_recipes_train_in_an_empty_folder(tmp_path, monkeypatch, capsys):
