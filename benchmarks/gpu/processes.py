@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+ROOT = Path(__file__).parents[2]
 MARK = "CODA_SMOKE_COMMAND"  # environment variable that descendants inherit
 
 
@@ -108,3 +110,36 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+def launch(
+    script: list[str], log: Path, processes: int, launch_file: Path | None, environment: dict[str, str]
+) -> Command:
+    """
+    Starts training processes.
+
+    Args:
+        script (`list[str]`):
+            What each runs, with arguments.
+        log (`Path`):
+            File for the output of all.
+        processes (`int`):
+            Number of processes.
+        launch_file (`Path`, *optional*):
+            File of `recipes/accelerate`; `None` on a CPU.
+        environment (`dict[str, str]`):
+            Variables on top of this process's own.
+    """
+    port = str(free_port())  # vLLM in a single process would take the same one for every training
+    paths = [str(ROOT), str(ROOT / "benchmarks"), *sys.path[1:]]
+    environment = {"PYTHONPATH": os.pathsep.join(paths), "MASTER_PORT": port} | environment
+    if launch_file is not None:
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(launch_file)]
+        command += ["--num_processes", str(processes), "--main_process_port", port]
+    else:  # `accelerate launch --cpu` starts one process, whatever it is asked for
+        environment["ACCELERATE_USE_CPU"] = "true"
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
+        command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
+        if processes == 1:
+            command = [sys.executable]
+    return Command([*command, *script], log, environment)

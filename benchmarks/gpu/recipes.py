@@ -39,7 +39,6 @@ import importlib.util
 import json
 import math
 import multiprocessing
-import os
 import platform
 import sys
 import tempfile
@@ -53,7 +52,7 @@ import transformers
 import trl
 import yaml
 from model import RECIPES, save_random_model
-from processes import Command, free_port
+from processes import Command, free_port, launch
 from recipes_report import print_result, summarise
 from rich.console import Console
 from server import MeasuredServer, serve_command
@@ -107,20 +106,13 @@ def recipe_arguments(
 
 def start(args: argparse.Namespace, sharding: str, spec: Path) -> Command:
     """Starts the training's processes."""
-    script = [str(HERE / "recipes_worker.py"), str(spec)]
     processes = args.gpus - args.server
-    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "benchmarks"), *sys.path[1:]])}
-    environment |= {"TRL_EXPERIMENTAL_SILENCE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    if not args.cpu:
-        if args.server:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(processes)))
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(LAUNCH_FILES[sharding])]
-        command += ["--num_processes", str(processes), "--main_process_port", str(free_port())]
-    else:  # `accelerate launch --cpu` starts one process, whatever it is asked for
-        environment["ACCELERATE_USE_CPU"] = "true"
-        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
-        command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
-    return Command([*command, *script], spec.with_suffix(".log"), environment)
+    environment = {"TRL_EXPERIMENTAL_SILENCE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    if args.server and not args.cpu:
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(processes)))
+    launch_file = None if args.cpu else LAUNCH_FILES[sharding]
+    script = [str(HERE / "recipes_worker.py"), str(spec)]
+    return launch(script, spec.with_suffix(".log"), processes, launch_file, environment)
 
 
 def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, seconds: float) -> dict:

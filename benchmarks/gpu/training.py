@@ -2,14 +2,12 @@
 
 import importlib.util
 import json
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import Command, free_port
+from processes import Command, launch
 from records import CheckError, check_learning, check_shaping, read_processes, read_rollouts
 
 from coda_trl.ladder import CHECKPOINT
@@ -160,21 +158,12 @@ def write_spec(case: Case, place: Place) -> Path:
 def start(case: Case, place: Place, cards: tuple[int, ...] | None = None) -> Command:
     """Starts the training of a case, by `accelerate launch` or, on a CPU, what that would set."""
     spec = write_spec(case, place)
-    environment = {"PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path[1:]])}
-    environment["VLLM_CACHE_ROOT"] = str(place.folder / "vllm")
-    environment["MASTER_PORT"] = str(free_port())  # vLLM in a single process would take the same one for every case
-    script = [str(HERE / "worker.py"), str(spec)]
+    environment = {"VLLM_CACHE_ROOT": str(place.folder / "vllm")}
     if not place.on_cpu:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.cards if cards is None else cards))
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(LAUNCH / case.launch)]
-        command += ["--num_processes", str(case.processes), "--main_process_port", environment["MASTER_PORT"]]
-    else:  # `accelerate launch --cpu` starts one process, whatever it is asked for
-        environment["ACCELERATE_USE_CPU"] = "true"
-        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1"]
-        command += [f"--nproc_per_node={case.processes}", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
-        if case.processes == 1:
-            command = [sys.executable]
-    return Command([*command, *script], place.folder / "train.log", environment)
+    launch_file = None if place.on_cpu else LAUNCH / case.launch
+    script = [str(HERE / "worker.py"), str(spec)]
+    return launch(script, place.folder / "train.log", case.processes, launch_file, environment)
 
 
 def wait(command: Command, place: Place, watch: Callable[[], str | None] = lambda: None) -> None:
