@@ -53,7 +53,7 @@ def kind(words: list[str]) -> str:
 def left_out(words: list[str]) -> bool:
     """Whether a command sets up an environment, measures, rewrites committed files, or needs a GPU or the hub."""
     if words[0] in ("make", "git", "pip", "sbatch", "accelerate") or words[0].startswith(
-        ("benchmarks/", "docs/", "notebooks/")
+        ("benchmarks/", "docs/", "notebooks/", "experiments.")
     ):
         return True
     if len(words) == 1:  # a name in running text, unless it is complete
@@ -66,7 +66,8 @@ def left_out(words: list[str]) -> bool:
         return not yaml.safe_load((ROOT / words[words.index("--config") + 1]).read_text()).get("use_cpu", False)
     if kind(words) == "evaluate" and "--benchmarks" in words:
         return words[words.index("--benchmarks") + 1] != "ladder"
-    return words[0].startswith(("coda_trl.ladder", "recipes/quickstart"))  # minutes or an hour: tests/test_ladder.py
+    # Minutes or an hour: tests/test_ladder.py.
+    return words[0].startswith(("coda_trl.ladder", "coda_trl.evaluation.ladder", "recipes/quickstart"))
 
 
 def to_run() -> dict[str, list[str]]:
