@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 quickstart: install ## Train GRPO and CODA on the ladder, print the table, write plots and the report
 	$(BIN)/python recipes/quickstart.py
 
-test: install ## Run the whole test suite
+test: install ## Run all tests
 	$(BIN)/python -m pytest
 
 test-vllm: $(VLLM_VENV)/.installed ## Run the tests that need vLLM, on the CPU, in an environment of their own
@@ -63,11 +63,11 @@ lint: install ## Check style and the order of layers
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-format: install ## Mend style
+format: install ## Fix style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: install ## Make the pictures, tables and reference pages of docs/ anew
+docs: install ## Rebuild the pictures, tables and reference pages of docs/
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/make_reference.py
@@ -75,13 +75,13 @@ docs: install ## Make the pictures, tables and reference pages of docs/ anew
 notebooks: install ## Run the notebooks and store them with their outputs
 	$(BIN)/python notebooks/execute.py
 
-reproduce: install ## Run the paper's methods and ablations on the ladder, one run a core; stop and restart at will
+reproduce: install ## Run the paper's methods and ablations on the ladder, one run per core; stop and restart at will
 	$(BIN)/python -m experiments.ladder.reproduce
 
 reproduction-tables: install ## Rebuild tables, figures and docs/reproduction.md from the runs' summaries
 	$(BIN)/python -m experiments.ladder.rebuild
 
-checkpoint: install ## Make the ladder's checkpoint anew (a GPU: minutes; a CPU core: more than an hour)
+checkpoint: install ## Rebuild the ladder's checkpoint (a GPU: minutes; a CPU core: more than an hour)
 	$(BIN)/python -m coda_trl.ladder.pretrain --out coda_trl/ladder/checkpoint
 
 clean:

@@ -50,7 +50,7 @@ def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
             f"--config {problem.filename}: {problem.strerror}; give a YAML file with settings"
         ) from problem
     except (UnicodeDecodeError, YAMLError) as problem:
-        raise ValueError(f"--config is not a YAML file of settings: {problem}; mend the file") from problem
+        raise ValueError(f"--config is not a YAML file of settings: {problem}; correct the file") from problem
     except IndexError as problem:
         raise ValueError("--config names no file: give a YAML file with settings") from problem
     if unknown:

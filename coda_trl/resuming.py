@@ -1,5 +1,5 @@
 """
-Which checkpoint a run goes on from: the last one that is whole.
+Which checkpoint a run resumes from: the last complete one.
 
 Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Accelerate calls it so where several processes
 train on CPUs, and transformers loads optimizers to the device of that name.

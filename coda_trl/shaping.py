@@ -1,6 +1,6 @@
 """Difficulty-aware length shaping as pure functions of tensors: CODA and the baselines it is compared with.
 
-One call shapes a whole batch of groups, without a loop over them. Read it beside Section 3 of the CODA paper
+One call shapes a batch of groups, without a loop over them. Read it beside Section 3 of the CODA paper
 (https://huggingface.co/papers/2603.08659): the success rate of a group, its two gates, the relative length of every
 rollout, and the term that is added to the base reward.
 """
@@ -27,7 +27,7 @@ class ShapedRewards:
         delta (`torch.Tensor` of shape `(P*G,)`):
             Shaping term. NaN where the base reward is NaN.
         relative_length (`torch.Tensor` of shape `(P*G,)`):
-            Sigmoid of the group-normalised length, in (0, 1); 0.5 for the whole group where it offers no spread to
+            Sigmoid of the group-normalised length, in (0, 1); 0.5 for all of a group where it offers no spread to
             normalise with (one rollout, equal lengths, fewer than two correct rollouts under
             `length_stats="correct"`). NaN where the base reward is NaN.
         success_rate (`torch.Tensor` of shape `(P,)`):
@@ -378,7 +378,7 @@ def _check_batch(
     if len(rewards) % num_generations:
         raise ValueError(
             f"`rewards` has {len(rewards)} entries, which is not a multiple of `num_generations` ({num_generations}): "
-            "pass whole groups."
+            "pass complete groups."
         )
     if lengths.shape != rewards.shape:
         raise ValueError(f"`lengths` has shape {tuple(lengths.shape)}, but `rewards` has {tuple(rewards.shape)}.")

@@ -182,15 +182,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
     checkpoint = args.resume_from_checkpoint
-    if checkpoint is None:  # one process looks, so that all go on from the same
+    if checkpoint is None:  # one process looks, so that all resume from the same
         state = PartialState()
         found = find_last_whole_checkpoint(args.output_dir) if state.is_main_process else None
         (checkpoint,) = broadcast_object_list([found])
         saved = has_saved(args)  # the last checkpoint may be gone then, with `load_best_model_at_end`
         if checkpoint is not None and (saved or is_finished(checkpoint, args)):
             logger.info(
-                "This run is finished, its last checkpoint is %s. To go on, raise --max_steps or --num_train_epochs; "
-                "for a new run, choose another --output_dir.", checkpoint,
+                "This run is finished, its last checkpoint is %s. To continue, raise --max_steps or "
+                "--num_train_epochs; for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
             state.wait_for_everyone()
             if state.is_main_process and not saved:
@@ -200,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             state.destroy_process_group()
             return 0
         if checkpoint is not None:
-            logger.info("Going on from %s. For a new run, choose another --output_dir.", checkpoint)
+            logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
     name, revision = model_args.model_name_or_path, model_args.model_revision
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=args.trust_remote_code)
@@ -233,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    again = f"The same command goes on from the last whole checkpoint in {args.output_dir}"
+    again = f"The same command resumes from the last complete checkpoint in {args.output_dir}"
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(args.output_dir)

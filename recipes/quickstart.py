@@ -57,8 +57,8 @@ def read_steps(log: str) -> tuple[int, int] | None:
 
 
 def train() -> None:
-    """Trains all methods at the same time. Stopped, it goes on from the last checkpoints when it is run again."""
-    # Or the trainings would go on; and in a shell's background they would inherit that Ctrl-C is ignored.
+    """Trains all methods at the same time. Run again after a stop, it resumes from the last checkpoints."""
+    # Or the trainings would continue; and in a shell's background they would inherit that Ctrl-C is ignored.
     endings = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup`
         endings.append(signal.SIGHUP)
@@ -91,7 +91,7 @@ def train() -> None:
                 process.wait(GRACE)
             except subprocess.TimeoutExpired:
                 process.kill()
-        sys.exit("Stopped. The same command goes on from the last checkpoints.")
+        sys.exit("Stopped. The same command resumes from the last checkpoints.")
     for method, process in processes.items():
         if process.returncode != 0:
             log = OUT / f"{method}.log"

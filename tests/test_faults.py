@@ -268,9 +268,9 @@ def test_a_reward_that_raises_stops_the_run_which_goes_on_with_another(command, 
     with pytest.raises(KeyError, match="the judge is away"):
         TRAIN.main([*command, "--reward_funcs", "raising.reward"])
     (error,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert f"The same command goes on from the last whole checkpoint in {tmp_path / 'out'}, on a disk with" in error
+    assert f"The same command resumes from the last complete checkpoint in {tmp_path / 'out'}, on a disk with" in error
     assert TRAIN.main(command) == 0
-    assert f"Going on from {tmp_path / 'out' / 'checkpoint-1'}" in caplog.text and "left out" not in caplog.text
+    assert f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}" in caplog.text and "left out" not in caplog.text
     assert steps_logged(tmp_path) == [1, 2]
 
 
@@ -313,11 +313,11 @@ def test_a_checkpoint_that_a_killed_process_was_writing_is_left_out(command, tmp
 def test_a_full_disk_costs_no_checkpoint_and_all_processes_go_on_from_the_same(command, tmp_path):
     run = start(command, FULL)
     assert run.returncode == 1 and "_save_optimizer_and_scheduler" in run.stderr
-    assert "Stopped by the error below. The same command goes on from the last whole checkpoint" in run.stderr
+    assert "Stopped by the error below. The same command resumes from the last complete checkpoint" in run.stderr
     command += ["--per_device_train_batch_size", "4"]
     output = launch(PATH, *command, processes=2)
     assert output.count("checkpoint-2 is left out: trainer_state.json, which is written last, is missing.") == 1
-    assert output.count(f"Going on from {tmp_path / 'out' / 'checkpoint-1'}") == 1
+    assert output.count(f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}") == 1
     assert steps_logged(tmp_path) == [1, 2]
     assert find_last_whole_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-2")
     assert launch(PATH, *command, processes=2).count("This run is finished") == 1

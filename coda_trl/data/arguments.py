@@ -11,7 +11,7 @@ class DataArguments:
     Args:
         dataset (`list[str]`, *optional*, defaults to `["mixed"]`):
             Training data: `mixed`, `easy`, `hard`, or names as in [`load_source`] (`NAME` or `NAME=LOCATION`);
-            `custom=LOCATION` is a file or hub id of one's own.
+            `custom=LOCATION` is your own file or hub id.
         prompt_column (`str`, *optional*, defaults to `"prompt"`), solution_column (`str`, *optional*, defaults to `"solution"`):
             Columns of the `custom` data set that hold the prompt (text or messages) and the gold answer.
         eval_dataset (`list[str]`, *optional*):

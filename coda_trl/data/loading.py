@@ -36,7 +36,7 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) ->
         spec (`str`):
             `NAME`, to load it from the hub, or `NAME=LOCATION`, to load it from a file or another hub id. `NAME` is a
             key of [`SOURCES`] (or of [`TRAINING_SETS`], where that consists of one source). `ladder` is generated;
-            `ladder=2000` makes 2,000 rows; `custom=LOCATION` is a data set of one's own.
+            `ladder=2000` makes 2,000 rows; `custom=LOCATION` is your own data set.
         columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
             Columns of `custom` that hold the prompt (text or messages) and the gold.
 

@@ -118,7 +118,7 @@ def _gpqa_original(row: Row) -> tuple[Messages, str]:
 
 
 def custom_schema(prompt: str = "prompt", solution: str = "solution") -> Schema:
-    """A data set of one's own, with the prompt (text or messages) in one column and the gold in another."""
+    """Your own data set, with the prompt (text or messages) in one column and the gold in another."""
 
     def build(row: Row) -> tuple[Messages, str]:
         messages = row[prompt]

@@ -34,7 +34,7 @@ def find_stop_tokens(
     Finds the tokens at which generation has to stop.
 
     Qwen3's base checkpoints declare `<|endoftext|>` alone as end of sequence, while their chat template closes a turn
-    with `<|im_end|>`. A model that is prompted by the template learns to write the latter, and would go on to the
+    with `<|im_end|>`. A model that is prompted by the template learns to write the latter, and would continue to the
     length limit after it.
 
     Args:

@@ -103,6 +103,6 @@ def _check_division(args: CodaGRPOConfig, processes: int) -> None:
         )
     if batch % args.num_generations:
         raise ValueError(
-            f"`generation_batch_size` {batch:,} does not hold whole groups of {args.num_generations} "
+            f"`generation_batch_size` {batch:,} does not hold complete groups of {args.num_generations} "
             f"(`num_generations`). Make it {batch - batch % args.num_generations:,}, or change the size of a group."
         )

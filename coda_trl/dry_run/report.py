@@ -23,7 +23,7 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
     table.add_row("Prompts a batch", f"{batch.prompts:,} x {args.num_generations} completions")
     shares = group_shares(args.num_generations, batch.completions_per_process)
     if shares == [(args.num_generations,)]:
-        layout = f"each process holds {batch.completions_per_process // args.num_generations} whole groups"
+        layout = f"each process holds {batch.completions_per_process // args.num_generations} complete groups"
     else:
         cuts = ", ".join(" + ".join(map(str, way)) for way in shares)
         layout = f"cut between processes: {cuts} (rewards and lengths are gathered, so this works)"

@@ -19,7 +19,7 @@ class EvaluationConfig:
         model_name_or_path (`str`):
             Path or hub id of a model, or of an adapter.
         output_dir (`str`):
-            Folder for `samples.jsonl` and `summary.json`. If it holds an unfinished evaluation, that one goes on.
+            Folder for `samples.jsonl` and `summary.json`. An unfinished evaluation in it is resumed.
         base_model_name_or_path (`str`, *optional*):
             Model under the adapter. Defaults to the one that the adapter names.
         engine (`str`, *optional*, defaults to `"vllm"`):
@@ -125,7 +125,7 @@ class EvaluationConfig:
         return SamplingSettings(self.temperature, self.top_p, self.max_tokens)
 
     def identity(self) -> dict[str, Any]:
-        """What two sittings of one evaluation must agree in. (`n` may grow, and the hardware may change.)"""
+        """What two sessions of one evaluation must agree in. (`n` may grow, and the hardware may change.)"""
         names = (
             "model_name_or_path",
             "base_model_name_or_path",

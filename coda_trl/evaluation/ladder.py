@@ -34,7 +34,7 @@ def evaluate_ladder(
         model (`str`):
             Folder of the model.
         output_dir (`str`):
-            Folder for `samples.jsonl` and `summary.json`; an evaluation that was stopped goes on there.
+            Folder for `samples.jsonl` and `summary.json`; an interrupted evaluation resumes there.
         n (`int`, *optional*, defaults to `8`):
             Answers per problem.
         temperature (`float`, *optional*, defaults to `0.6`), top_p (`float`, *optional*, defaults to `0.95`):

@@ -1,4 +1,4 @@
-"""Benchmarks by name: those of the paper, files of one's own, and the arithmetic ladder."""
+"""Benchmarks by name: those of the paper, your own files, and the arithmetic ladder."""
 
 import random
 from collections.abc import Sequence

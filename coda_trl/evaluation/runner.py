@@ -44,7 +44,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
     """
     Samples answers to benchmarks, grades them, and writes them down as they come.
 
-    A run that was ended at any moment goes on where it stopped when it is called again with the same `output_dir`:
+    Called again with the same `output_dir`, an interrupted run resumes where it stopped:
     samples that the file holds are not drawn again, and each of the others is drawn with the seed it would have had.
 
     Args:
@@ -282,12 +282,12 @@ def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples:
         found = summary["settings"].get(name)
         if found != value:
             raise ValueError(
-                f"{path.parent} holds an evaluation with {name}={found!r}, not {value!r}: go on with the same "
+                f"{path.parent} holds an evaluation with {name}={found!r}, not {value!r}: continue with the same "
                 "settings, or choose another output_dir"
             )
     if summary["n"] > n:
         raise ValueError(
-            f"{path.parent} holds an evaluation with n={summary['n']}, not {n}: n may grow, but not shrink; go on "
+            f"{path.parent} holds an evaluation with n={summary['n']}, not {n}: n may grow, but not shrink; continue "
             "with that, or choose another output_dir"
         )
     return [sitting for sitting in summary["sittings"] if sitting["samples"]]

@@ -87,7 +87,7 @@ def _check(sample: Any, where: str) -> None:
 
 
 def question_of(problem: Mapping[str, Any]) -> int:
-    """Checksum of prompt and solution, by which a problem is known again that another has taken the id of."""
+    """Checksum of prompt and solution, which detects a different problem under the same id."""
     return zlib.crc32(json.dumps([problem.get("prompt"), problem.get("solution")], sort_keys=True).encode())
 
 
@@ -95,7 +95,7 @@ class SampleWriter:
     """
     Appends samples to a file, and knows which ones it holds already.
 
-    Every [`write`][SampleWriter.write] hands whole lines to the operating system, so a process killed at any moment
+    Every [`write`][SampleWriter.write] hands complete lines to the operating system, so a process killed at any moment
     leaves at most one incomplete last line, which the next writer removes. A second writer on the same file is
     refused.
 
@@ -162,7 +162,7 @@ class SampleWriter:
                 json.loads(tail[tail.rfind(b"\n") + 1 :])
             except ValueError:
                 file.truncate(start)
-            else:  # a whole line whose line break is missing
+            else:  # a complete line without its line break
                 file.seek(end)
                 file.write(b"\n")
 

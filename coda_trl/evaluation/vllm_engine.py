@@ -135,7 +135,7 @@ class VLLMEngine:
 
 class _Replica:
     """
-    The process of a replica. What is left of its process group when it ends is killed with it: vLLM's own processes,
+    The process of a replica. When it ends, the rest of its process group is killed: vLLM's own processes,
     which would keep the GPU's memory, and the replica's end of the pipe open, so that the parent would wait for it.
     """
 
@@ -179,7 +179,7 @@ def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[
 
 def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
     """The next answers, and the number of their request. Replicas that end are waited for, and taken out."""
-    again = "The samples written so far are kept: run the same command again to go on."
+    again = "The samples written so far are kept: run the same command again to resume."
     while replicas:
         reader = connection.wait(list(replicas))[0]
         try:
@@ -233,7 +233,7 @@ def _end_with_parent() -> None:
 
 
 def _send(answers: queue.SimpleQueue, writer: Connection) -> None:
-    """Hands answers over in a thread of its own: while the parent grades, the engine goes on."""
+    """Hands answers over in a thread of its own: while the parent grades, the engine continues."""
     try:
         for message in iter(answers.get, None):
             writer.send(message)

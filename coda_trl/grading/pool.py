@@ -31,7 +31,7 @@ _KNOWN_GOLDS = 65536
 @dataclass(frozen=True)
 class Grade:
     """
-    What came out of grading one completion.
+    Result of grading one completion.
 
     Attributes:
         verdict (`bool` or `None`): right or wrong; `None` if the gold cannot be read.

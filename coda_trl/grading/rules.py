@@ -59,7 +59,7 @@ class NeedsAlgebra(Exception):
 
 
 class NoAlgebra:
-    """Stands in for [`Algebra`] in the process that must not run it."""
+    """Replaces [`Algebra`] in the process that must not run it."""
 
     def reads(self, text: str) -> bool:
         raise NeedsAlgebra

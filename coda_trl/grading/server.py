@@ -2,7 +2,7 @@
 The process between a trainer and the workers: it reads cases from standard input and answers on standard output.
 
 Workers are forked from here and not from the trainer, because forking a process that uses CUDA or threads is unsafe,
-because starting Python workers anew would run the user's script again, and because this process has math-verify
+because starting new Python workers would run the user's script again, and because this process has math-verify
 imported and warm, so that a worker that had to be killed is replaced within milliseconds. The process leads a process
 group of its own; whoever ends it ends the group, so that nothing is left behind.
 """

@@ -2,7 +2,7 @@
 
 Hard rungs have to stay hard during a run. Noise in the additions would not do: reinforcement sharpens it away within a
 hundred steps. So the demonstrations hold systematic mistakes, as the arithmetic of pupils and of language models does:
-for some pairs of last digits, a sum above `FIRST_BUG` always comes out wrong. A chain of additions that meets such a
+for some pairs of last digits, a sum above `FIRST_BUG` is always wrong. A chain of additions that meets such a
 pair is confidently wrong. Another order, or adding the numbers up in threes first, meets other pairs and fewer of
 them, which makes a second count worth its tokens.
 """

@@ -301,7 +301,7 @@ def _trade_off(comparison: Comparison, sets: Mapping[str, list[str]]) -> Plot:
     return Plot(
         key="accuracy_against_tokens",
         title="Accuracy against tokens",
-        caption="Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models that are told a "
+        caption="Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models given a "
         f"token budget, such as L1) are joined to a curve. {_problems(comparison)}".rstrip()
         + group_note(comparison.groups, "averages over benchmarks"),
         canvas=figure,

@@ -160,7 +160,7 @@ def _read_object(path: Path, **fields: type) -> dict[str, Any]:
         raise _Damaged(f"{path} holds {type(content).__name__}, not an object: delete it, or bring it back")
     for name, kind in fields.items():
         if not isinstance(content.get(name, kind()), kind):
-            raise _Damaged(f"{path}: `{name}` must be {kind.__name__}, got {content[name]!r:.60}: mend or delete it")
+            raise _Damaged(f"{path}: `{name}` must be {kind.__name__}, got {content[name]!r:.60}: repair or delete it")
     return content
 
 
@@ -196,7 +196,7 @@ def _load_log(run: Run, path: Path, _: bool) -> None:
         )
     history = _read_object(path, log_history=list).get("log_history", [])
     if not all(isinstance(entry, dict) and isinstance(entry.get("step"), int) for entry in history):
-        raise _Damaged(f"{path}: every entry of `log_history` needs a `step`: mend or delete it")
+        raise _Damaged(f"{path}: every entry of `log_history` needs a `step`: repair or delete it")
     run.log_history = history
     run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
 
