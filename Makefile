@@ -78,7 +78,7 @@ notebooks: install ## Run the notebooks and store them with their outputs
 reproduce: install ## Run the paper's methods and ablations on the ladder, one run per core; stop and restart at will
 	$(BIN)/python -m experiments.ladder.reproduce
 
-reproduction-tables: install ## Rebuild tables, figures and docs/reproduction.md from the runs' summaries
+reproduction-tables: install ## Rebuild tables, figures and docs/reproduction.md from the runs
 	$(BIN)/python -m experiments.ladder.rebuild
 
 checkpoint: install ## Rebuild the ladder's checkpoint (a GPU: minutes; a CPU core: more than an hour)

@@ -289,7 +289,7 @@ def claims_table(
         key="claims",
         title="Claim by claim",
         caption=f"{VERDICTS} File: the table in `experiments/ladder/tables` that shows it (`gates`: the training logs "
-        "in the summaries).",
+        "in `results.jsonl`).",
         header=["Paper", "Claim", "On the ladder", "Number", "Value", "File"],
         rows=rows,
     )
