@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import CodaGRPOConfig
+    from .length_grouping import LengthGroupedGRPOTrainer
     from .shaping import ShapedRewards, shape_rewards
     from .trainer import CodaGRPOTrainer
 
@@ -13,11 +14,12 @@ __version__ = "0.1.0"
 _MODULES = {
     "CodaGRPOConfig": "config",
     "CodaGRPOTrainer": "trainer",
+    "LengthGroupedGRPOTrainer": "length_grouping",
     "ShapedRewards": "shaping",
     "shape_rewards": "shaping",
 }
 
-__all__ = ["CodaGRPOConfig", "CodaGRPOTrainer", "ShapedRewards", "shape_rewards"]
+__all__ = ["CodaGRPOConfig", "CodaGRPOTrainer", "LengthGroupedGRPOTrainer", "ShapedRewards", "shape_rewards"]
 
 
 def __getattr__(name: str) -> Any:

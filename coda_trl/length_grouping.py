@@ -7,11 +7,13 @@ import torch
 from accelerate.utils import gather, is_peft_model
 from transformers import PreTrainedConfig
 from transformers.utils.generic import is_flash_attention_requested
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import get_config_model_id
 from typing_extensions import override
 
 from .compatibility import check_overrides, scores_by_calling
+from .config import CodaGRPOConfig
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
@@ -112,14 +114,77 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     in chunks (Qwen3-Next, Qwen3.5, Zamba2) agree but for rounding, since padding shifts their chunks: in float32, some
     gradients can differ by more than 1e-5.
 
+    It is of use without CODA: rewards are not shaped, whatever `args.length_shaping` says.
+
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
+
+    Raises:
+        RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
+        TypeError: If `args` is not a [`CodaGRPOConfig`].
+
+    Example:
+
+    ```python
+    from coda_trl import CodaGRPOConfig, LengthGroupedGRPOTrainer
+
+    trainer = LengthGroupedGRPOTrainer(
+        model="Qwen/Qwen3-0.6B",
+        reward_funcs=reward,
+        args=CodaGRPOConfig(output_dir="qwen3-0.6b-grpo", scale_rewards="group"),  # TRL's scaling; ours is "none"
+        train_dataset=dataset,
+    )
+    trainer.train()
+    ```
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(
+        self,
+        model,
+        reward_funcs=None,
+        args=None,
+        train_dataset=None,
+        eval_dataset=None,
+        processing_class=None,
+        reward_processing_classes=None,
+        callbacks=None,
+        optimizers=(None, None),
+        quantization_config=None,
+        peft_config=None,
+        tools=None,
+        rollout_func=None,
+        environment_factory=None,
+    ):
+        if args is None:
+            model_name = model if isinstance(model, str) else get_config_model_id(model.config)
+            args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-{self._name}")
+        self._check_type(args)
         check_overrides(LengthGroupedGRPOTrainer)
-        super().__init__(*args, **kwargs)
+        super().__init__(
+            model,
+            reward_funcs,
+            args,
+            train_dataset,
+            eval_dataset,
+            processing_class=processing_class,
+            reward_processing_classes=reward_processing_classes,
+            callbacks=callbacks,
+            optimizers=optimizers,
+            quantization_config=quantization_config,
+            peft_config=peft_config,
+            tools=tools,
+            rollout_func=rollout_func,
+            environment_factory=environment_factory,
+        )
+
+    @classmethod
+    def _check_type(cls, args):
+        if not isinstance(args, CodaGRPOConfig):
+            remedy = "It has every field of GRPOConfig: put it in its place."
+            if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
+                remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
+            raise TypeError(f"`args` is a {type(args).__name__}, but {cls.__name__} takes a CodaGRPOConfig. {remedy}")
 
     @override
     def create_accelerator_and_postprocess(self):

@@ -36,8 +36,8 @@ def published_metrics(
 
     Returns:
         `dict[str, float]`: Lengths in tokens, everything else a share or a reward. NaN is a mean over nothing, as the
-        length of wrong rollouts where all are right: [`CodaGRPOTrainer`] leaves it out when it averages batches, and
-        logs 0, like the published code, if no batch had anything to average.
+        length of wrong rollouts where all are right (the published code has 0 there): [`CodaGRPOTrainer`] does not
+        log it.
     """
     groups = (shaped.success_rate.shape[0], -1)
     scorable = ~rewards.isnan()

@@ -8,7 +8,6 @@ import warnings
 import torch
 from accelerate.utils import gather
 from datasets import Dataset
-from trl import GRPOConfig
 from trl.trainer.utils import get_config_model_id, is_async_callable
 from typing_extensions import override
 
@@ -40,7 +39,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward
     column of its own, the last entry of `reward_funcs`, called `length_shaping`: TRL logs correctness, term and sum
     side by side. Evaluation is not shaped. With `length_shaping="none"` there is no such column, and rewards are what
-    they are in TRL. `log` turns means over nothing into 0. How rollouts share micro-batches is the parent's,
+    they are in TRL. How rollouts share micro-batches is the parent's,
     [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
@@ -98,7 +97,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         optimizers=(None, None),
         quantization_config=None,
         peft_config=None,
-        **kwargs,
+        tools=None,
+        rollout_func=None,
+        environment_factory=None,
     ):
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
@@ -115,13 +116,15 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             args,
             train_dataset,
             eval_dataset,
-            processing_class=processing_class,
-            reward_processing_classes=reward_processing_classes,
-            callbacks=callbacks,
-            optimizers=optimizers,
-            quantization_config=quantization_config,
-            peft_config=peft_config,
-            **kwargs,
+            processing_class,
+            reward_processing_classes,
+            callbacks,
+            optimizers,
+            quantization_config,
+            peft_config,
+            tools,
+            rollout_func,
+            environment_factory,
         )
 
         self._base_column, guess = find_correctness_reward(self.reward_func_names, args.correctness_reward)
@@ -132,13 +135,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             self._probe_correctness()
             self._add_column_of_the_term()
 
-    @staticmethod
-    def _check_settings(args):
-        if not isinstance(args, CodaGRPOConfig):
-            remedy = "It has every field of GRPOConfig: put it in its place."
-            if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
-                remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
-            raise TypeError(f"`args` is a {type(args).__name__}, but CodaGRPOTrainer takes a CodaGRPOConfig. {remedy}")
+    @classmethod
+    def _check_settings(cls, args):
+        cls._check_type(args)
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)
@@ -197,31 +196,27 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
         base = rewards[:, self._base_column]
-        self._log_completion_extra("coda/length", self._completion_lengths)
-        if not says_right_or_wrong(
-            base
-        ):  # plain GRPO takes any reward, but then no group has a success rate to report
-            for column in ("success_rate", "w_easy", "w_hard"):
-                self._log_completion_extra(f"coda/{column}", [None] * len(prompts))
+        if not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
+            self._log_table(len(prompts))
             return rewards
-
         self._warn_if_nothing_is_right(base, inputs)
+
         lengths = self._gather(self._completion_lengths)
         shaped = self._shape(base, lengths, inputs)
         if self.args.length_shaping != "none":
             rewards[:, -1] = shaped.delta
-        self._log_metrics(base, lengths, shaped, completion_ids_list)
-        self._log_gates(shaped, len(prompts))
+        self._log_metrics(base, lengths, shaped, self._truncated(completion_ids_list))
+        self._log_table(len(prompts), shaped)
         return rewards
 
-    def _base_rewards(self, inputs, *batch):
+    def _base_rewards(self, inputs, prompts, completions, completion_ids_list):
         """TRL's rewards of all processes, one column a function."""
         start = time.perf_counter()
         inputs = [  # only the chat template knows, and reward functions do not see it
             {**example, "prompt_opens_thinking": is_open}
             for example, is_open in zip(inputs, self._opens_thinking, strict=True)
         ]
-        rewards = super()._calculate_rewards(inputs, *batch)
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)
         for name, infinite in zip(self.reward_func_names, rewards.isinf().any(dim=0), strict=True):
             if infinite:  # one is enough to make advantages, and then every parameter, infinite or NaN
@@ -248,22 +243,29 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             parameters["n_gold"] = self._gather(self._budgets([example["n_gold"] for example in inputs]))
         return shape_rewards(base, lengths, self._group_size, **parameters)
 
-    def _log_metrics(self, base, lengths, shaped, completion_ids_list):
+    def _truncated(self, completion_ids_list):
+        """Whether the length limit cut a rollout off. An empty one has no last token, and counts as cut off."""
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        # Of an empty completion there is no last token.
-        truncated = self._gather([eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list])
+        return self._gather([eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list])
+
+    def _log_metrics(self, base, lengths, shaped, truncated):
         thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}
         metrics = published_metrics(base, lengths, shaped, **thresholds)
         metrics |= regime_metrics(base, lengths, truncated, shaped, **thresholds)
         for key, value in metrics.items():
-            self._metrics[self._mode][key].append(value)
+            if not math.isnan(value):  # a mean over nothing
+                self._metrics[self._mode][key].append(value)
 
-    def _log_gates(self, shaped, num_rows):
-        start = self.accelerator.process_index * num_rows  # the completions table gathers local columns itself
-        columns = {"success_rate": shaped.success_rate, "w_easy": shaped.w_easy, "w_hard": shaped.w_hard}
-        for column, values in columns.items():
-            values = values.repeat_interleave(self._group_size)[start : start + num_rows]
-            self._log_completion_extra(f"coda/{column}", values.tolist())
+    def _log_table(self, num_rows, shaped=None):
+        """This process's rows of the completions table, which TRL gathers."""
+        self._log_completion_extra("coda/length", self._completion_lengths)
+        start = self.accelerator.process_index * num_rows
+        columns = ("success_rate", "w_easy", "w_hard")
+        by_group = [None] * 3 if shaped is None else [shaped.success_rate, shaped.w_easy, shaped.w_hard]
+        for column, values in zip(columns, by_group, strict=True):
+            if values is not None:
+                values = values.repeat_interleave(self._group_size)[start : start + num_rows].tolist()
+            self._log_completion_extra(f"coda/{column}", values or [None] * num_rows)
 
     def _gather(self, values):
         return gather(torch.as_tensor(values, device=self.accelerator.device))
@@ -275,10 +277,3 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     @property
     def _group_size(self):
         return self.num_generations if self._mode == "train" else self.num_generations_eval
-
-    @override
-    def log(self, logs, start_time=None):
-        for key, values in self._metrics[self._mode].items():  # one value a batch; TRL averages those that are not NaN
-            if key.startswith("coda/") and all(map(math.isnan, values)):
-                values[:] = [0.0]
-        super().log(logs, start_time)

@@ -9,13 +9,13 @@ import pytest
 import trl
 from packaging.requirements import Requirement
 from small_training import make, right
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
-from coda_trl import CodaGRPOTrainer
+from coda_trl import CodaGRPOTrainer, LengthGroupedGRPOTrainer
 from coda_trl.compatibility import TESTED_TRL, check_overrides
-from coda_trl.length_grouping import LengthGroupedGRPOTrainer
 
 ROOT = Path(__file__).parent.parent
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 TRAINERS = (LengthGroupedGRPOTrainer, CodaGRPOTrainer)
 
 
@@ -61,14 +61,17 @@ def test_further_inputs_of_the_model_are_no_difference(monkeypatch):
     check_overrides(LengthGroupedGRPOTrainer)
 
 
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_every_method_of_trl_that_is_overridden_is_marked(trainer):
-    overridden = {
-        name
-        for name, value in vars(trainer).items()
-        if inspect.isfunction(value) and hasattr(GRPOTrainer, name) and name != "__init__"
-    }
-    assert overridden == {name for name, value in vars(trainer).items() if hasattr(value, "__override__")}
+def test_every_method_of_trl_that_is_overridden_is_marked_and_private_ones_are_listed():
+    marked = set()
+    for trainer in TRAINERS:
+        own = {name: value for name, value in vars(trainer).items() if inspect.isfunction(value)}
+        overridden = {name for name in own if hasattr(GRPOTrainer, name) and name != "__init__"}
+        assert overridden == {name for name, value in own.items() if hasattr(value, "__override__")}
+        marked |= overridden
+    private = {name for name in marked if name.startswith("_")}
+    (listed,) = re.findall(r"override five private methods of TRL[^:]*:(.*?)\. ", CONTRIBUTING, re.DOTALL)
+    assert private == set(re.findall(r"`(\w+)`", listed)) and len(private) == 5
+    assert "override five private methods of TRL" in (ROOT / "pyproject.toml").read_text()
 
 
 def test_the_oldest_tested_release_is_the_lowest_that_may_be_installed():
@@ -77,3 +80,8 @@ def test_the_oldest_tested_release_is_the_lowest_that_may_be_installed():
     assert str(requirement.specifier) == f">={TESTED_TRL[0]}"
     assert f"trl=={TESTED_TRL[-1]}\n" in (ROOT / "constraints.txt").read_text()
     assert "make test-trl\n" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_grouping_alone_takes_the_same_configuration():
+    with pytest.raises(TypeError, match="`args` is a GRPOConfig, but LengthGroupedGRPOTrainer takes a CodaGRPOConfig"):
+        LengthGroupedGRPOTrainer("no-such-model", right, GRPOConfig("runs", use_cpu=True, bf16=False))
