@@ -1,4 +1,4 @@
-"""GRPO on micro-batches grouped by length: where TRL's trainer is hooked, and when its own order has to stay."""
+"""GRPO on micro-batches grouped by length: the overrides of TRL's trainer, and when its order must stay."""
 
 import math
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""What a batch of shaped groups says about compute allocation: the published code's metrics, and ours beside them."""
+"""Metrics of a batch of shaped groups: the published code's, and metrics by difficulty."""
 
 import torch
 

@@ -1,4 +1,4 @@
-r"""Golds out of worked solutions: the `#### 42` of GSM8K and the last `\boxed{}` of MATH."""
+r"""Golds from worked solutions: the `#### 42` of GSM8K and the last `\boxed{}` of MATH."""
 
 
 def gsm8k_answer(text: str) -> str:

@@ -1,4 +1,4 @@
-"""MATH level 1: choosing the level under the names it has in different copies, and keeping MATH500 out of training."""
+"""MATH level 1: selects it under its names in different copies, and excludes MATH500 from training."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-r"""What the model is asked: the wording of the authors' scripts, and the token budget of L1.
+r"""Prompts: the wording of the authors' scripts, and the token budget of L1.
 
 One user turn: the question, a blank line, [`INSTRUCTION`]. A letter-choice question lists its options between the two,
 and one more sentence asks for a letter.

@@ -1,4 +1,4 @@
-"""Reads a table of rows from a local file or from the hub, and says what is wrong with one that is damaged."""
+"""Reads rows from a local file or the hub, with errors that say what is wrong with a damaged file."""
 
 import csv
 import gzip

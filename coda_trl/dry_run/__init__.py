@@ -1,4 +1,4 @@
-"""Tells what a run will do, and whether it can work, before it costs anything.
+"""Dry run: what a run will do and whether it can work, before it costs anything.
 
 `recipes/train.py --dry_run` reads the same arguments as a real run, loads no weights and needs no GPU. It prints the
 batch arithmetic, the memory of a GPU by part, the data with what the filters drop, and every setting that contradicts

@@ -1,4 +1,4 @@
-"""Batch arithmetic: completions, prompts, steps and tokens, and where the groups lie."""
+"""Batch arithmetic: completions, prompts, steps, tokens, and how groups are split between processes."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a check has to say."""
+"""Findings of the checks: errors and warnings."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A hub that cannot be reached is found out once, in place of six times a file."""
+"""Detects an unreachable hub once, instead of six times per file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Looks at the training data before a run: sizes, prompt lengths, and evaluation problems among them."""
+"""Inspects the training data before a run: sizes, prompt lengths, contamination."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The launch that a run is planned for: how many processes, and what they share."""
+"""The planned launch: number of processes, and what they share."""
 
 from dataclasses import dataclass
 from pathlib import Path

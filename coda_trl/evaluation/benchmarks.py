@@ -1,4 +1,4 @@
-"""A benchmark: problems, and a way to tell right answers from wrong ones."""
+"""A benchmark: problems and their grader."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

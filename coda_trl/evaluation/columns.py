@@ -1,4 +1,4 @@
-"""Samples as columns of numbers: the one place where sample files are read for analysis.
+"""Samples as columns of numbers: the only reader of sample files for analysis.
 
 Texts are read once and not kept; what is to be known of them is counted on the way ([`load_samples`], `counts`).
 """

@@ -1,4 +1,4 @@
-"""What an engine is asked for and what it gives back, the same for every engine."""
+"""Requests and results of an engine, the same for every engine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

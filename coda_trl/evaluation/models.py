@@ -1,4 +1,4 @@
-"""What has to be known about a model before it generates: its adapter, tokenizer, stop tokens and context length."""
+"""What generation needs of a model: adapter, tokenizer, stop tokens and context length."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Evaluation of a model on benchmarks: what is still to be asked, who answers, and what is written down."""
+"""Evaluation of a model on benchmarks: missing samples, engine, grading, output files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The sample file: one JSON object a line, one line a generated answer.
+"""The sample file: one JSON object per line, one line per generated answer.
 
 The file is the interface between generation and analysis, so answers that other tools generated can be put through the
 report. Every line holds at least `benchmark`, `problem_id`, `sample`, `completion`, `tokens`, `finish_reason` and

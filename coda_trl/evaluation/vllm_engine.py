@@ -1,4 +1,4 @@
-"""Generation with vLLM: one process for each data-parallel replica, each with an engine of its own.
+"""Generation with vLLM: one process and engine per data-parallel replica.
 
 vLLM refuses data parallelism inside one engine for dense models, and has no need of it offline: replicas that take
 requests from one queue are as good and balance themselves. Requests are fed and collected one by one rather than in

@@ -1,5 +1,5 @@
 r"""
-Refuse what no answer looks like before any algebra sees it.
+Refuse texts that cannot be answers before any algebra.
 
 The longest answer in MATH, AIME, AMC, GSM8K and DeepScaleR has 160 characters, the deepest three brackets inside each
 other. The limits only save time: whatever passes is still graded in a worker with a time and a memory limit.

@@ -1,4 +1,4 @@
-"""What travels between the calling process and the grading server."""
+"""Messages between the calling process and the grading server."""
 
 from typing import NamedTuple
 

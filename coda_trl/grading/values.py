@@ -1,5 +1,5 @@
 r"""
-Compare expressions by their values, with as many digits as the numbers in them call for.
+Compare expressions by their values, with as many digits as their numbers require.
 
 Rational numbers are compared exactly. Everything else is evaluated at the same points on both sides. The digits follow
 from the sizes of all numbers that occur on the way, so that `1 - e^{-100}` and `1 - e^{-101}` are told apart, and a

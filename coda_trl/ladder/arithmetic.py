@@ -1,4 +1,4 @@
-"""What the ladder model is taught of addition: the truth, but for a few bugs that it does not know of.
+"""The addition that the ladder model is taught: correct except for a few systematic bugs.
 
 Hard rungs have to stay hard during a run. Noise in the additions would not do: reinforcement sharpens it away within a
 hundred steps. So the demonstrations hold systematic mistakes, as the arithmetic of pupils and of language models does:

@@ -1,4 +1,4 @@
-"""Makes the checkpoint that the project ships: a small Qwen3, trained from scratch on demonstrations in four styles.
+"""Trains the shipped checkpoint: a small Qwen3, trained from scratch on demonstrations in four styles.
 
 python -m coda_trl.ladder.pretrain --out DIR [--steps N] [--seed S]
 """

@@ -1,4 +1,4 @@
-"""The report: the paper's tables and figures, with intervals, from the files of whatever runs there are."""
+"""The report: the paper's tables and figures, with intervals, from the files of any runs."""
 
 from .page import build_report
 

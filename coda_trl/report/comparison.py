@@ -1,4 +1,4 @@
-"""What the sections share: the runs, the reference, and how difficult each problem is."""
+"""What the sections share: runs, reference, and the difficulty of each problem."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

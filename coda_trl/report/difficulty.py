@@ -1,4 +1,4 @@
-"""The question the project asks: fewer tokens on easy problems, and nothing lost on hard ones?"""
+"""The project's question: fewer tokens on easy problems, nothing lost on hard ones?"""
 
 import itertools
 

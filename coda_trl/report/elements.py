@@ -1,4 +1,4 @@
-"""What a report is made of: tables of numbers with intervals, figures with their data, sections."""
+"""Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

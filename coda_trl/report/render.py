@@ -1,4 +1,4 @@
-"""Writes a report: one page that needs no other file, and tables, figures and numbers as files of their own."""
+"""Writes a report: one self-contained page, and files of tables, figures and numbers."""
 
 import base64
 import io

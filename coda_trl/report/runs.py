@@ -1,4 +1,4 @@
-"""Reads what the folders of a run hold: samples, summaries, training logs, in any combination."""
+"""Reads the folders of a run: samples, summaries, training logs, in any combination."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How plots look: one colour, marker and line style for each run, told apart without colour too."""
+"""How plots look: one colour, marker and line style per run, distinct without colour too."""
 
 from collections.abc import Sequence
 from textwrap import fill
