@@ -17,7 +17,7 @@ from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishm
 from .grading import default_pool, opens_thinking
 from .grading.choice import chosen_letter, gold_letter
 from .grading.normalize import normalize
-from .ladder import grade as grade_ladder
+from .ladder import ends_in_sum
 
 LogExtra = Callable[[str, list], None]
 LogMetric = Callable[[str, float], None]
@@ -270,7 +270,7 @@ def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) 
     ```
     """
     return [
-        float(grade_ladder(completion_text(completion), answer))
+        float(ends_in_sum(completion_text(completion), answer))
         for completion, answer in zip(completions, solution, strict=True)
     ]
 

@@ -16,14 +16,14 @@ from coda_trl.data import (
     TRAINING_SETS,
     DataError,
     DatasetUnavailableError,
-    load_benchmark,
+    load_evaluation_set,
     load_source,
     load_training_set,
     published_rows,
 )
 from coda_trl.data.answers import gsm8k_answer, last_boxed
-from coda_trl.data.difficulty import check_solved_percentage, competition_words
 from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
+from coda_trl.data.solved_percentage import check_solved_percentage, competition_words
 
 DATA = Path(__file__).parent / "fixtures" / "data"
 
@@ -54,7 +54,7 @@ def write(path: Path, rows: list[dict]) -> Path:
     ],
 )
 def test_benchmarks_give_prompt_gold_and_source(name, golds):
-    dataset = load_benchmark(f"{name}={DATA / name}.jsonl")
+    dataset = load_evaluation_set(f"{name}={DATA / name}.jsonl")
     assert dataset.column_names[:3] == ["prompt", "solution", "source"]
     assert set(dataset["source"]) == {name}
     assert dataset["solution"] == golds
@@ -199,7 +199,7 @@ def test_a_benchmark_row_without_a_usable_gold_is_an_error(name, damage, message
     rows = rows_of(name)
     rows[1] |= damage
     with pytest.raises(DataError, match=message):
-        load_benchmark(f"{name}={write(tmp_path / 'damaged.jsonl', rows)}")
+        load_evaluation_set(f"{name}={write(tmp_path / 'damaged.jsonl', rows)}")
 
 
 def test_a_few_empty_golds_in_training_are_left_out_with_a_count_and_many_are_an_error(tmp_path, caplog):
@@ -277,7 +277,7 @@ def test_an_unreachable_hub_is_told_apart_and_names_the_way_out():
 
 def test_a_training_set_is_no_benchmark():
     with pytest.raises(DataError, match="'deepscaler' is not an evaluation set. They are: svamp"):
-        load_benchmark("deepscaler")
+        load_evaluation_set("deepscaler")
 
 
 # The hard set

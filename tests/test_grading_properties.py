@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coda_trl.grading import algebra, final_answer
-from coda_trl.grading.evaluate import equal_by_value
 from coda_trl.grading.literals import literal_number
 from coda_trl.grading.normalize import normalize
+from coda_trl.grading.numeric import equal_by_value
 from coda_trl.grading.rules import NeedsAlgebra, NoAlgebra, judge, prepare
 from coda_trl.grading.units import split_unit
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.data import add_length_budget
 from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH, evaluate_ladder, style_of, summarize_rungs
-from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, grade, make_dataset, sample_problem
+from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, ends_in_sum, make_dataset, sample_problem
 from coda_trl.ladder.arithmetic import BUGS, FIRST_BUG, MAX_TOTAL, believed_sum, believed_totals
 from coda_trl.ladder.pretrain import MAX_LENGTH, pretrain
 from coda_trl.ladder.problems import LARGEST_NUMBER
@@ -30,12 +30,12 @@ def demonstrations(rung: int, style: str, count: int = 300):
 
 def accuracy(rung: int, style: str) -> float:
     rows = list(demonstrations(rung, style))
-    return sum(grade(" ".join(words), problem.answer) for problem, words in rows) / len(rows)
+    return sum(ends_in_sum(" ".join(words), problem.answer) for problem, words in rows) / len(rows)
 
 
 @pytest.mark.parametrize("completion", ["ans 15 15", "15", "ans", "", "ans 15 so", "answer 15", "ans 15."])
 def test_only_a_final_answer_of_the_right_form_counts(completion):
-    assert grade("7 14 15 ans 15", "15") and not grade(completion, "15")
+    assert ends_in_sum("7 14 15 ans 15", "15") and not ends_in_sum(completion, "15")
 
 
 def test_reward_takes_text_and_messages():

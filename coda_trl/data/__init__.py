@@ -11,7 +11,7 @@ A data set is named, and found on the hub under that name, or taken from a file 
 ```
 
 - [`load_training_set`]: `mixed`, `easy`, `hard`, or any sources joined; chat or plain prompts; token budgets for L1.
-- [`load_benchmark`]: `svamp`, `gsm8k`, `math500`, `amc23`, `aime24`, `aime25`, `commonsenseqa`, `gpqa`.
+- [`load_evaluation_set`]: `svamp`, `gsm8k`, `math500`, `amc23`, `aime24`, `aime25`, `commonsenseqa`, `gpqa`.
 - [`drop_long_prompts`]: the prompt-length filter, with a count.
 - [`find_overlap`]: evaluation problems in a training set.
 - [`find_stop_tokens`]: where generation has to stop.
@@ -22,7 +22,7 @@ Whatever is missing, damaged or renamed raises [`DataError`] with what was found
 from .arguments import DataArguments
 from .contamination import Overlap, find_overlap
 from .filtering import PromptLengths, drop_long_prompts
-from .loading import PromptFormat, load_benchmark, load_source, load_training_set, published_rows
+from .loading import PromptFormat, load_evaluation_set, load_source, load_training_set, published_rows
 from .prompts import INSTRUCTION, add_length_budget, choice_prompt, math_prompt, to_plain_text
 from .reading import DataError, DatasetUnavailableError
 from .sources import BENCHMARKS, SOURCES, TRAINING_SETS
@@ -45,7 +45,7 @@ __all__ = [
     "drop_long_prompts",
     "find_overlap",
     "find_stop_tokens",
-    "load_benchmark",
+    "load_evaluation_set",
     "load_generation_config",
     "load_source",
     "load_training_set",

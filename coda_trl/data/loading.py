@@ -134,7 +134,7 @@ def load_training_set(
     return to_plain_text(dataset) if prompt_format == "plain" else dataset
 
 
-def load_benchmark(spec: str) -> Dataset:
+def load_evaluation_set(spec: str) -> Dataset:
     """
     Loads an evaluation set, with conversational prompts.
 

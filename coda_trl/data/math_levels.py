@@ -20,7 +20,7 @@ MATH500_LEVEL1 = frozenset(
 )
 
 
-def fingerprint(problem: str) -> str:
+def text_hash(problem: str) -> str:
     """12 hex digits that identify a problem, whatever its spacing."""
     return hashlib.sha256(re.sub(r"\s+", "", problem).encode()).hexdigest()[:12]
 
@@ -32,7 +32,7 @@ def is_level1(level: str | int | float) -> bool:
 
 def in_math500(problem: str) -> bool:
     """Whether a level-1 problem is one of MATH500."""
-    return fingerprint(problem) in MATH500_LEVEL1
+    return text_hash(problem) in MATH500_LEVEL1
 
 
 def from_solution(row: Row) -> tuple[Messages, str]:

@@ -14,10 +14,10 @@ from datasets import Dataset
 
 from ..ladder import make_dataset
 from .answers import gsm8k_answer
-from .difficulty import HARD_BELOW, check_solved_percentage
 from .math_levels import from_solution, in_math500, is_level1
 from .prompts import Messages, choice_prompt, math_prompt
 from .reading import DataError, Row
+from .solved_percentage import HARD_BELOW, check_solved_percentage
 
 logger = logging.getLogger(__name__)
 

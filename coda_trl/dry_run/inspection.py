@@ -18,7 +18,7 @@ from ..data import (
     PromptLengths,
     drop_long_prompts,
     find_overlap,
-    load_benchmark,
+    load_evaluation_set,
     load_training_set,
     published_rows,
 )
@@ -127,7 +127,7 @@ def _overlaps(dataset: Dataset, data_args: DataArguments, findings: list[Finding
     for spec in track(specs, description="Evaluation sets", transient=True):
         name = spec.partition("=")[0]
         try:
-            benchmarks[name] = load_benchmark(spec)
+            benchmarks[name] = load_evaluation_set(spec)
         except DatasetUnavailableError:
             unavailable.append(name)
         except DataError as problem:

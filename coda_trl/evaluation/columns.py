@@ -97,7 +97,7 @@ class SampleColumns:
         return np.bincount(self.problem, weights=values, minlength=len(self.problems))
 
 
-def _fingerprint(value: Any) -> int:
+def _hash(value: Any) -> int:
     return 0 if value is None else hash(json.dumps(value, sort_keys=True)) or 1
 
 
@@ -114,7 +114,7 @@ class _Builder:
         name, gold = str(sample["problem_id"]), sample.get("solution")
         problem = self.index.setdefault(name, len(self.index))
         if problem == len(self.asked):
-            self.asked.append((_fingerprint(sample.get("prompt")), gold))
+            self.asked.append((_hash(sample.get("prompt")), gold))
         elif self.asked[problem][1] != gold:
             raise ValueError(
                 f"samples of problem {name!r} in {sample['benchmark']!r} have the solutions "
@@ -140,7 +140,7 @@ class _Builder:
                 f"sample {sample[twice]:g} of problem {problems[problem[twice]]!r} in {benchmark!r} is there twice"
             )
         truncated = truncated == 1
-        questions = np.array([(prompt, _fingerprint(gold)) for prompt, gold in self.asked], dtype=np.int64)
+        questions = np.array([(prompt, _hash(gold)) for prompt, gold in self.asked], dtype=np.int64)
         return SampleColumns(
             problems, questions, problem, sample, correct, tokens, truncated, dict(zip(names, counts, strict=True))
         )

@@ -9,8 +9,7 @@ from datasets import Dataset
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
 from ..data.reading import SUFFIXES
 from ..grading import default_pool
-from ..ladder import RUNGS, sample_problem
-from ..ladder import grade as grade_ladder
+from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.dataset import as_row
 from .benchmarks import Benchmark, Problem
 
@@ -108,6 +107,5 @@ def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list
 
 def _grade_ladder(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
     return [
-        grade_ladder(completion, problem["solution"])
-        for completion, problem in zip(completions, problems, strict=True)
+        ends_in_sum(completion, problem["solution"]) for completion, problem in zip(completions, problems, strict=True)
     ]

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
-from .evaluate import equal_by_value, is_evaluable
 from .guards import too_heavy, too_long
 from .literals import (
     is_words,
@@ -21,6 +20,7 @@ from .literals import (
     words_key,
 )
 from .normalize import normalize
+from .numeric import equal_by_value, is_evaluable
 from .plain import is_unknown
 from .sets import NoSet, bounds_of, is_set, same_set
 from .structure import (

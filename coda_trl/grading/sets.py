@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cmp_to_key, reduce
 from typing import NamedTuple
 
-from .evaluate import real_value
+from .numeric import real_value
 from .structure import AND, LABEL, LETTERS, OR, RELATIONS, sequence, simplify_notation, split_top
 
 MAX_BOUNDS = 64

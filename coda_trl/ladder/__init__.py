@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .dataset import TRAINING_SHARES, make_dataset
-from .problems import RUNGS, Problem, grade, sample_problem
+from .problems import RUNGS, Problem, ends_in_sum, sample_problem
 
 CHECKPOINT = str(Path(__file__).parent / "checkpoint")
 
@@ -19,7 +19,7 @@ __all__ = [
     "RUNGS",
     "TRAINING_SHARES",
     "Problem",
-    "grade",
+    "ends_in_sum",
     "make_dataset",
     "sample_problem",
 ]

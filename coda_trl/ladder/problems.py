@@ -60,7 +60,7 @@ def sample_problem(rung: int, rng: random.Random) -> Problem:
     return Problem(rung, tuple(rng.randint(1, LARGEST_NUMBER) for _ in range(RUNGS[rung])))
 
 
-def grade(completion: str, answer: str) -> bool:
+def ends_in_sum(completion: str, answer: str) -> bool:
     """
     Whether a completion ends in the right answer: its last two words are `ans` and the sum.
 
@@ -73,9 +73,9 @@ def grade(completion: str, answer: str) -> bool:
     Example:
 
     ```python
-    >>> from coda_trl.ladder import grade
+    >>> from coda_trl.ladder import ends_in_sum
 
-    >>> grade("7 +7 14 +1 15 ans 15", "15"), grade("7 +7 14 +1 15", "15")
+    >>> ends_in_sum("7 +7 14 +1 15 ans 15", "15"), ends_in_sum("7 +7 14 +1 15", "15")
     (True, False)
 
     ```

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..evaluation.bootstrap import Estimate
-from .comparison import Comparison
+from .comparison import ComparedRuns
 from .elements import Cell, Plot, Section, Table, number, text, tokens
 from .main_results import all_benchmarks, average_estimate, average_name, benchmark_sets
 from .runs import Run
@@ -13,12 +13,12 @@ _METRICS = {"accuracy": "accuracy (%)", "tokens": "tokens per answer"}
 _MOST_PANELS = 4  # beside each other; of more benchmarks the average is drawn
 
 
-def checkpoints(comparison: Comparison) -> Section:
+def checkpoints(comparison: ComparedRuns) -> Section:
     """
     Accuracy and tokens of the runs called `NAME@checkpoint-STEP`, and of `NAME` at the last step of its training log.
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section(
@@ -35,7 +35,7 @@ def checkpoints(comparison: Comparison) -> Section:
     return section
 
 
-def _courses(comparison: Comparison) -> dict[str, list[tuple[int, Run]]]:
+def _courses(comparison: ComparedRuns) -> dict[str, list[tuple[int, Run]]]:
     """Steps and evaluations by name of the training, where there are two and more."""
     found: dict[str, list[tuple[int, Run]]] = {}
     for run in comparison.checkpoints:
@@ -49,14 +49,14 @@ def _courses(comparison: Comparison) -> dict[str, list[tuple[int, Run]]]:
     return {name: sorted(found[name], key=lambda point: point[0]) for name in names if len(found[name]) > 1}
 
 
-def _sets(comparison: Comparison, runs: list[Run]) -> dict[str, list[str]]:
+def _sets(comparison: ComparedRuns, runs: list[Run]) -> dict[str, list[str]]:
     """Benchmarks and groups that all checkpoints have, and their average."""
     shared = [name for name in all_benchmarks(runs) if all(name in {**r.samples, **r.summaries} for r in runs)]
     sets = {name: of for name, of in benchmark_sets(comparison.groups, shared).items() if set(of) <= set(shared)}
     return sets if len(sets) < 2 else sets | {average_name(shared): shared}
 
 
-def _plot(comparison: Comparison, courses: dict[str, list[tuple[int, Run]]], sets: dict[str, list[str]]) -> Plot:
+def _plot(comparison: ComparedRuns, courses: dict[str, list[tuple[int, Run]]], sets: dict[str, list[str]]) -> Plot:
     drawn = sets if len(sets) <= _MOST_PANELS else dict([list(sets.items())[-1]])
     figure, axes = panels(2, len(drawn), height=2.5)
     styles = run_styles(

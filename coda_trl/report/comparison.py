@@ -95,7 +95,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedRuns:
     """
     The runs of a report.
 

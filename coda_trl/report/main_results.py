@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..evaluation.bootstrap import Estimate, estimate, num_counted, replicates, summarise
-from ..evaluation.comparison import Comparison as Difference
-from ..evaluation.comparison import benchmark_seed, compare, relative_change
+from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
 from ..evaluation.metrics import (
     Outcomes,
     Ratio,
@@ -19,7 +18,7 @@ from ..evaluation.metrics import (
     unscorable_share,
     wrong_tokens,
 )
-from .comparison import Comparison, without_verdict
+from .comparison import ComparedRuns, without_verdict
 from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text, tokens
 from .runs import Run, benchmark_order
 from .style import end_at_100, legend, panels, run_styles
@@ -35,12 +34,12 @@ INTRODUCTION = (
 NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
 
 
-def main_results(comparison: Comparison) -> Section:
+def main_results(comparison: ComparedRuns) -> Section:
     """
     Accuracy, tokens, details and the trade between the first two.
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section(
@@ -93,7 +92,7 @@ def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate |
     return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
 
 
-def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Difference | None:
+def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Comparison | None:
     """
     Difference of two runs on a benchmark, or on the average of several: paired if both have samples, else the plain
     difference of the summaries; `None` if one of them lacks a benchmark.
@@ -110,10 +109,10 @@ def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Differenc
         return None
     (mine, theirs), (my_tokens, their_tokens) = values["accuracy"], values["tokens"]
     (change,) = relative_change(np.array([my_tokens.value]), np.array([their_tokens.value]))
-    return Difference(Estimate(100 * (mine.value - theirs.value)), Estimate(float(change)), 0)
+    return Comparison(Estimate(100 * (mine.value - theirs.value)), Estimate(float(change)), 0)
 
 
-def _table(comparison: Comparison, benchmarks: list[str], metric: str, title: str) -> Table:
+def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
     sets: Mapping[str, list[str]] = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
         sets = {**sets, average_name(benchmarks): benchmarks}
@@ -176,7 +175,7 @@ def _cell(result: Estimate | None, scale: float, digits: int) -> Cell:
     return Cell(MISSING) if result is None else number(result, scale, digits)
 
 
-def _difference_cell(result: Difference | None, metric: str) -> Cell:
+def _difference_cell(result: Comparison | None, metric: str) -> Cell:
     if result is None:
         return Cell(MISSING)
     if metric == "accuracy":
@@ -184,7 +183,7 @@ def _difference_cell(result: Difference | None, metric: str) -> Cell:
     return difference(result.token_change, digits=0, unit="%", higher_is_better=False)
 
 
-def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Difference | None]) -> list[str]:
+def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Comparison | None]) -> list[str]:
     """Differences that rest on fewer problems than either run has."""
     found = []
     for benchmark, result in differences.items():
@@ -194,7 +193,7 @@ def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Difference 
     return found
 
 
-def _problems(comparison: Comparison) -> str:
+def _problems(comparison: ComparedRuns) -> str:
     """How many problems the numbers of each benchmark rest on."""
     by_run = {
         run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
@@ -205,7 +204,7 @@ def _problems(comparison: Comparison) -> str:
     return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
 
 
-def _caption(comparison: Comparison, metric: str, fewer: list[str]) -> str:
+def _caption(comparison: ComparedRuns, metric: str, fewer: list[str]) -> str:
     sentences = ["95% intervals in brackets, where there are samples.", _problems(comparison)]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
@@ -217,7 +216,7 @@ def _caption(comparison: Comparison, metric: str, fewer: list[str]) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _details(comparison: Comparison) -> Table:
+def _details(comparison: ComparedRuns) -> Table:
     most = max(int(outcomes.graded.max()) for run in comparison.sampled for outcomes in run.outcomes.values())
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     if len(tries) > 4:  # more do not fit on the page
@@ -267,7 +266,7 @@ def _details(comparison: Comparison) -> Table:
     )
 
 
-def _trade_off(comparison: Comparison, sets: Mapping[str, list[str]]) -> Plot:
+def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
     columns = min(4, len(sets))
     figure, axes = panels(-(-len(sets) // columns), columns)
     styles = run_styles(

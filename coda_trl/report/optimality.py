@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from ..analysis.difficulty import BANDS
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from ..evaluation.columns import PARTS
-from .comparison import NEEDS, Comparison
+from .comparison import NEEDS, ComparedRuns
 from .elements import Plot, Section, Table, number, text
 from .style import legend, panels, run_styles
 
@@ -19,12 +19,12 @@ Curves = dict[str, dict[Labels, BudgetCurve]]  # by band
 _PER = 1000  # prices are shown in percentage points per this many tokens
 
 
-def optimality(comparison: Comparison) -> Section:
+def optimality(comparison: ComparedRuns) -> Section:
     """
     Budget curves of every run on easy, medium and hard problems, with best budgets.
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section(
@@ -43,7 +43,7 @@ def optimality(comparison: Comparison) -> Section:
     return section
 
 
-def _curves(comparison: Comparison, band: str) -> Iterator[tuple[Labels, BudgetCurve]]:
+def _curves(comparison: ComparedRuns, band: str) -> Iterator[tuple[Labels, BudgetCurve]]:
     for view in comparison.views:
         for run in view.runs if band in view.bands else ():
             columns, chosen = view.columns[run.name], view.chosen(run, band)
@@ -65,7 +65,7 @@ def _prices(curves: Curves) -> list[float]:
     return sorted({float(f"{price:.0e}") for price in picked})
 
 
-def _table(comparison: Comparison, curves: Curves, prices: list[float]) -> Table:
+def _table(comparison: ComparedRuns, curves: Curves, prices: list[float]) -> Table:
     rows = []
     several = len(comparison.views) > 1
     for band, by_run in curves.items():
@@ -120,7 +120,7 @@ def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: An
     axis.step(x, y, where="pre", **line)
 
 
-def _plot(comparison: Comparison, curves: Curves) -> Plot:
+def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
     styles = run_styles(
         [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None

@@ -10,9 +10,9 @@ from matplotlib import rc_context
 from tqdm import tqdm
 
 from .. import __version__
+from .buckets import buckets, headline
 from .checkpoints import checkpoints
-from .comparison import Comparison
-from .difficulty import buckets, headline
+from .comparison import ComparedRuns
 from .elements import Section, Table
 from .latex import latex_main_results
 from .main_results import INTRODUCTION, all_benchmarks, join_models, main_results
@@ -191,7 +191,7 @@ def _write(
     write_page(out / PAGE, images, sections=sections, version=__version__, numbers=numbers, **content)
 
 
-def _compare(runs: Mapping[str, Folders], reference: str | None, options: Options) -> Comparison:
+def _compare(runs: Mapping[str, Folders], reference: str | None, options: Options) -> ComparedRuns:
     difficulty = options.difficulty_run
     difficulty = [difficulty] if isinstance(difficulty, str) else list(difficulty)
     loaded = {}
@@ -212,7 +212,7 @@ def _compare(runs: Mapping[str, Folders], reference: str | None, options: Option
     else:
         reference = None
         unify_problems(list(loaded.values()))
-    return Comparison(
+    return ComparedRuns(
         list(main.values()),
         main.get(reference),
         [main[name] for name in difficulty],

@@ -9,18 +9,18 @@ from ..analysis.reflection import REFLECTIVE_TERMS
 from ..evaluation.bootstrap import estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import Ratio
-from .comparison import Comparison, View, without_verdict
+from .comparison import ComparedRuns, View, without_verdict
 from .elements import Cell, Section, Table, number, text
 from .main_results import all_benchmarks, benchmark_sets, group_note
 from .runs import Run
 
 
-def reasoning(comparison: Comparison) -> Section:
+def reasoning(comparison: ComparedRuns) -> Section:
     """
     Reflection ratios by benchmark, and restatements and repeated checks on easy problems.
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section(
@@ -53,13 +53,13 @@ def _reflection_row(columns: SampleColumns) -> list[Cell]:
     ]
 
 
-def _sorted_samples(comparison: Comparison, band: str) -> Iterator[tuple[View, Run, SampleColumns]]:
+def _sorted_samples(comparison: ComparedRuns, band: str) -> Iterator[tuple[View, Run, SampleColumns]]:
     for view in comparison.views:
         for run in view.runs if band in view.bands else ():
             yield view, run, view.columns[run.name].take(view.chosen(run, band))
 
 
-def _reflection_table(comparison: Comparison) -> Table:
+def _reflection_table(comparison: ComparedRuns) -> Table:
     rows = []
     for title, names in benchmark_sets(comparison.groups, all_benchmarks(comparison.sampled)).items():
         for run in comparison.sampled:
@@ -82,7 +82,7 @@ def _reflection_table(comparison: Comparison) -> Table:
     )
 
 
-def _overthinking_table(comparison: Comparison) -> Table:
+def _overthinking_table(comparison: ComparedRuns) -> Table:
     rows = []
     several = len(comparison.views) > 1
     for view, run, columns in _sorted_samples(comparison, "easy"):

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
-from .comparison import Comparison
+from .comparison import ComparedRuns
 from .elements import MISSING, Cell, Plot, Section, Table, number, text
 from .runs import Run
 from .style import legend, panels, run_styles
@@ -23,12 +23,12 @@ _REGIMES = {
 _LENGTH = {"completions/mean_length": "completion length (tokens)"}
 
 
-def training(comparison: Comparison) -> Section:
+def training(comparison: ComparedRuns) -> Section:
     """
     Training curves of the runs that have a log.
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section(

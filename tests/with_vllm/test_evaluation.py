@@ -6,7 +6,7 @@ import pytest
 
 from coda_trl.evaluation import Benchmark, EvaluationConfig, read_samples
 from coda_trl.evaluation.runner import evaluate
-from coda_trl.ladder import CHECKPOINT, RUNGS, grade, sample_problem
+from coda_trl.ladder import CHECKPOINT, RUNGS, ends_in_sum, sample_problem
 from coda_trl.ladder.dataset import as_row
 
 
@@ -20,7 +20,7 @@ def samples(tmp_path_factory) -> dict[str, dict]:
     problems = [as_row(sample_problem(rung, rng)) for rung in RUNGS for _ in range(5)]
 
     def graded(completions, problems):
-        return [grade(text, problem["solution"]) for text, problem in zip(completions, problems, strict=True)]
+        return [ends_in_sum(text, problem["solution"]) for text, problem in zip(completions, problems, strict=True)]
 
     samples = {}
     for engine in ("vllm", "transformers"):

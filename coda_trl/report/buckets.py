@@ -6,11 +6,10 @@ import numpy as np
 
 from ..analysis.difficulty import BANDS, EASY, HARD, PERCENTILES, bucket_names, compare_buckets
 from ..evaluation.bootstrap import Estimate, estimate
-from ..evaluation.comparison import Comparison as Difference
-from ..evaluation.comparison import compare_within
+from ..evaluation.comparison import Comparison, compare_within
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from .comparison import NEEDS, Comparison, View
+from .comparison import NEEDS, ComparedRuns, View
 from .elements import Cell, Plot, Section, Table, difference, number, text, tokens
 from .main_results import NOISE
 from .runs import Run
@@ -23,12 +22,12 @@ _BAND_NAMES = {
 }
 
 
-def headline(comparison: Comparison) -> Section:
+def headline(comparison: ComparedRuns) -> Section:
     """
     Accuracy and tokens on easy, medium and hard problems, and in words what changed against the reference.
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section("answer", "Easy problems shorter, hard problems kept?", "")
@@ -41,11 +40,11 @@ def headline(comparison: Comparison) -> Section:
     return section
 
 
-def _compared(comparison: Comparison) -> list[tuple[View, Run]]:
+def _compared(comparison: ComparedRuns) -> list[tuple[View, Run]]:
     return [(view, run) for view in comparison.views if view.reference for run in view.others]
 
 
-def _compare(view: View, run: Run, band: str) -> Difference:
+def _compare(view: View, run: Run, band: str) -> Comparison:
     return compare_within(view.parts(run), view.parts(view.reference), view.bands[band], band)
 
 
@@ -74,7 +73,7 @@ def _sentence(view: View, run: Run) -> str:
     return f"{run.name} against {view.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."
 
 
-def _band_table(comparison: Comparison) -> Table:
+def _band_table(comparison: ComparedRuns) -> Table:
     several, compared = len(comparison.views) > 1, bool(_compared(comparison))
     rows, fewer_pairs = [], False
     for band, view in itertools.product(BANDS, comparison.views):
@@ -123,12 +122,12 @@ def _band_table(comparison: Comparison) -> Table:
     )
 
 
-def buckets(comparison: Comparison) -> Section:
+def buckets(comparison: ComparedRuns) -> Section:
     """
     Token ratio and accuracy difference by percentile of difficulty (Fig. 1a).
 
     Args:
-        comparison (`Comparison`):
+        comparison (`ComparedRuns`):
             The runs.
     """
     section = Section(
@@ -181,7 +180,7 @@ def _ratio_cell(ratio: Estimate) -> Cell:
     return Cell(cell.text, cell.interval, cell.value, cell.low, cell.high, "noise" if noise else "")
 
 
-def _bucket_plot(comparison: Comparison, results: dict) -> Plot:
+def _bucket_plot(comparison: ComparedRuns, results: dict) -> Plot:
     figure, axes = panels(1, 2, height=3.4)
     styles = run_styles([run.name for run in comparison.runs], comparison.reference.name)
     data: dict[str, list] = {}

@@ -64,7 +64,7 @@ def equal_by_value(gold: str, answer: str) -> bool | None:
     Example:
 
     ```python
-    >>> from coda_trl.grading.evaluate import equal_by_value
+    >>> from coda_trl.grading.numeric import equal_by_value
 
     >>> equal_by_value("(x+1)^2", "x^2 + 2x + 1"), equal_by_value(r"\sqrt{8}", "3")
     (True, False)
