@@ -85,7 +85,7 @@ def regime_metrics(
     """
     Length, accuracy and clipping by difficulty, and the shares that tell whether groups carry a signal.
 
-    A group is `hard` where its success rate is below `tau_hard`, `easy` where it is above `tau_easy`, `middle`
+    A group is `hard` where its success rate is below `tau_hard`, `easy` where it is above `tau_easy`, `medium`
     otherwise. A regime without a group has no `mean_length`, `accuracy` and `clipped_ratio`: the keys are left out.
 
     Args:
@@ -104,7 +104,7 @@ def regime_metrics(
     s = shaped.success_rate
     easy, hard, known = s > tau_easy, s < tau_hard, ~s.isnan()
     metrics = {}
-    for name, regime in {"easy": easy, "middle": known & ~easy & ~hard, "hard": hard}.items():
+    for name, regime in {"easy": easy, "medium": known & ~easy & ~hard, "hard": hard}.items():
         metrics[f"coda/{name}/share"] = _mean(regime.float())
         if regime.any():
             scorable = ~reward[regime].isnan()

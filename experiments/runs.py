@@ -31,7 +31,7 @@ LOGGED = (
     "coda/global_easy_penalty_mean",
     "coda/global_hard_reward_mean",
     "coda/mean_response_length",
-    *(f"coda/{band}/{name}" for band in ("easy", "middle", "hard") for name in ("share", "mean_length", "accuracy")),
+    *(f"coda/{band}/{name}" for band in ("easy", "medium", "hard") for name in ("share", "mean_length", "accuracy")),
     "coda/frac_zero_std_base",
     "coda/frac_zero_std_shaped",
     "completions/clipped_ratio",

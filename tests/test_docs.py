@@ -251,7 +251,7 @@ def known_metrics() -> set[str]:
 
 def named_metrics(path: Path) -> set[str]:
     codes = [code for code in inline_code(path) if re.fullmatch(r"coda/[\w/<>]+", code)]
-    return {code.replace("<regime>", regime) for code in codes for regime in ("easy", "middle", "hard")}
+    return {code.replace("<regime>", regime) for code in codes for regime in ("easy", "medium", "hard")}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)

@@ -10,7 +10,7 @@ from coda_trl.shaping import shape_rewards
 
 THRESHOLDS = {"tau_easy": 0.75, "tau_hard": 0.25}
 
-# Four groups of four: easy, hard, middle, easy; the second group is hard without a correct rollout.
+# Four groups of four: easy, hard, medium, easy; the second group is hard without a correct rollout.
 REWARDS = torch.tensor([1, 1, 1, 1] + [0, 0, 0, 0] + [1, 0, 0, 1] + [1, nan, 1, 1], dtype=torch.float32)
 LENGTHS = torch.tensor([1, 2, 3, 4] + [10, 20, 30, 40] + [5, 7, 9, 11] + [6, 999, 6, 6])
 TRUNCATED = torch.tensor([0, 0, 0, 0] + [0, 0, 1, 1] + [0, 0, 0, 1] + [0, 1, 0, 0], dtype=torch.bool)
@@ -31,10 +31,10 @@ def test_regimes():
             "coda/easy/mean_length": (1 + 2 + 3 + 4 + 6 + 6 + 6) / 7,  # not the 999 tokens that nobody could score
             "coda/easy/accuracy": 1,
             "coda/easy/clipped_ratio": 0,
-            "coda/middle/share": 0.25,
-            "coda/middle/mean_length": 8,
-            "coda/middle/accuracy": 0.5,
-            "coda/middle/clipped_ratio": 0.25,
+            "coda/medium/share": 0.25,
+            "coda/medium/mean_length": 8,
+            "coda/medium/accuracy": 0.5,
+            "coda/medium/clipped_ratio": 0.25,
             "coda/hard/share": 0.25,
             "coda/hard/mean_length": 25,
             "coda/hard/accuracy": 0,
@@ -45,7 +45,7 @@ def test_regimes():
 
 def test_zero_variance_share_is_told_apart_on_base_and_shaped_rewards():
     found = metrics()
-    assert found["coda/frac_zero_std_base"] == 0.75  # all but the middle group
+    assert found["coda/frac_zero_std_base"] == 0.75  # all but the medium group
     assert found["coda/frac_zero_std_shaped"] == 0.5  # CODA gave the first group a signal; the last has equal lengths
     assert metrics(method="none")["coda/frac_zero_std_shaped"] == 0.75
 
@@ -61,16 +61,16 @@ def test_unscorable_rollouts_are_counted_once_and_left_out_elsewhere():
     assert found["coda/hard_trigger_no_correct_rate"] == 1
 
 
-def test_groups_at_a_threshold_are_middle_but_trigger_the_published_condition():
+def test_groups_at_a_threshold_are_medium_but_trigger_the_published_condition():
     found = metrics(torch.tensor([1.0, 1, 1, 0, 1, 0, 0, 0]), torch.arange(8), torch.zeros(8, dtype=torch.bool))
-    assert found["coda/middle/share"] == 1
+    assert found["coda/medium/share"] == 1
     assert found["coda/easy_condition_trigger_rate"] == found["coda/hard_condition_trigger_rate"] == 0.5
 
 
 def test_a_regime_without_a_group_has_a_share_of_zero_and_no_averages():
     found = metrics(torch.ones(4), torch.arange(4), torch.zeros(4, dtype=torch.bool))
-    assert {name for name in found if name.startswith(("coda/middle", "coda/hard/"))} == {
-        "coda/middle/share",
+    assert {name for name in found if name.startswith(("coda/medium", "coda/hard/"))} == {
+        "coda/medium/share",
         "coda/hard/share",
     }
 
@@ -78,7 +78,7 @@ def test_a_regime_without_a_group_has_a_share_of_zero_and_no_averages():
 def test_nothing_scorable():
     found = metrics(torch.full((4,), nan), torch.arange(4), torch.zeros(4, dtype=torch.bool))
     assert found["coda/unscorable_ratio"] == 1
-    assert found["coda/easy/share"] == found["coda/middle/share"] == found["coda/hard/share"] == 0
+    assert found["coda/easy/share"] == found["coda/medium/share"] == found["coda/hard/share"] == 0
     assert found["coda/frac_zero_std_base"] == found["coda/frac_zero_std_shaped"] == 1  # no signal is left in it
     for name in ("mean_score", "success_rate", "mean_w_hard", "mean_response_length_wrong"):
         assert isnan(found[f"coda/{name}"]), name
