@@ -80,8 +80,8 @@ def with_hang_makers(completions: list[list[dict]], solutions: list[str]) -> tup
     texts = [completion[0]["content"] for completion in completions]
     solutions = list(solutions)
     for index in range(16):
-        texts[index * 128 + 7] = r"\boxed{" + r"\log(" * 9 + str(index + 5) + ")" * 9 + "}"
-        solutions[index * 128 + 7] = "27"
+        texts[index * 128 + 7] = rf"\boxed{{\int \frac{{\sin({index + 2} x)\log(x)}}{{1+x^7}} dx}}"
+        solutions[index * 128 + 7] = r"\int \frac{\cos(x)\log(x)}{1+x^7} dx"
     return texts, solutions
 
 

@@ -327,7 +327,7 @@ def test_guards(text, reason):
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".extract", ".normalize", ".units", ".evaluate", ".plain", ".sets", ".values", ".pool"]
+    "module", ["", ".extract", ".normalize", ".units", ".numeric", ".plain", ".sets", ".values", ".pool"]
 )
 def test_documented_examples_run(module):
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"coda_trl.grading{module}")):

@@ -25,7 +25,9 @@ from coda_trl.grading.pool import default_workers
 from coda_trl.grading.rules import Case
 
 ROOT = Path(__file__).parents[1]
-HANGS = [r"\boxed{" + r"\log(" * 9 + str(5 + number) + ")" * 9 + "}" for number in range(8)]
+# Computer algebra takes minutes to tell these integrals from that of the gold.
+HANGS = [rf"\boxed{{\int \frac{{\sin({number} x)\log(x)}}{{1+x^7}} dx}}" for number in range(1, 9)]
+HANG_GOLD = r"\int \frac{\cos(x)\log(x)}{1+x^7} dx"
 
 
 def needs_algebra(count: int) -> tuple[list[str], list[str]]:
@@ -83,7 +85,7 @@ def test_cases_that_hang_are_stopped_and_the_others_are_right():
         pool.grade(completions[:1], golds[:1])
         before = len(group_of(pool))
         start = time.monotonic()
-        grades = pool.grade(HANGS + completions, ["27"] * len(HANGS) + golds)
+        grades = pool.grade(HANGS + completions, [HANG_GOLD] * len(HANGS) + golds)
         seconds = time.monotonic() - start
         assert wait_until(lambda: len(group_of(pool)) == before == 3)
         assert not any(grade.verdict for grade in grades[: len(HANGS)])
@@ -216,7 +218,7 @@ if sys.argv[1:] == ["raise"]:
     raise RuntimeError("the user's own error")
 if sys.argv[1:] == ["hang"]:
     default_pool().timeout = 60
-    accuracy_reward([r"\boxed{" + r"\log(" * 9 + "5" + ")" * 9 + "}"], ["27"])
+    accuracy_reward([r"\boxed{\int \frac{\sin(2x)\log(x)}{1+x^7} dx}"], [r"\int \frac{\cos(x)\log(x)}{1+x^7} dx"])
 """
 
 
@@ -293,7 +295,7 @@ def test_command_line(tmp_path, capsys):
         {"id": "a", "completion": r"\boxed{\frac{2\sqrt{3}}{3}}", "gold": r"\frac{2}{\sqrt{3}}"},
         {"id": "b", "completion": r"\boxed{1}", "gold": "2"},
         {"id": 3, "completion": "\ud800", "gold": None},
-        {"id": "d", "completion": HANGS[0], "gold": "27"},
+        {"id": "d", "completion": HANGS[0], "gold": HANG_GOLD},
     ]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)) + "\n\n")
     out = tmp_path / "verdicts.jsonl"

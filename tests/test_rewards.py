@@ -53,10 +53,10 @@ def test_accuracy_reward_counts_timeouts(monkeypatch):
     from coda_trl.grading import GradingPool
 
     log = Log()
-    hang = r"\boxed{" + r"\log(" * 9 + "7" + ")" * 9 + "}"
+    hang, gold = r"\boxed{\int \frac{\sin(2x)\log(x)}{1+x^7} dx}", r"\int \frac{\cos(x)\log(x)}{1+x^7} dx"
     with GradingPool(workers=1, timeout=0.5) as pool:
         monkeypatch.setattr("coda_trl.rewards.default_pool", lambda: pool)
-        assert accuracy_reward([hang, r"\boxed{27}"], ["27", "27"], log.extra, log.metric) == [0.0, 1.0]
+        assert accuracy_reward([hang, r"\boxed{27}"], [gold, "27"], log.extra, log.metric) == [0.0, 1.0]
     assert log.metrics["coda/grading_timeouts"] == 1.0
     assert log.columns["answer_parsed"][0] == "[timeout]"
 
