@@ -96,7 +96,8 @@ def regime_metrics(
 
     Returns:
         `dict[str, float]`: `coda/<regime>/{share,mean_length,accuracy,clipped_ratio}` (length in tokens, the others in
-        [0, 1]), `coda/unscorable_ratio` (share of rollouts), and `coda/frac_zero_std_base`,
+        [0, 1]), `coda/all_wrong/mean_length` (tokens, groups without a right answer), `coda/unscorable_ratio` (share of
+        rollouts), and `coda/frac_zero_std_base`,
         `coda/frac_zero_std_shaped` (share of groups in which every rollout has the same base or shaped reward).
     """
     groups = (shaped.success_rate.shape[0], -1)
@@ -111,6 +112,9 @@ def regime_metrics(
             metrics[f"coda/{name}/mean_length"] = _mean(length[regime][scorable])
             metrics[f"coda/{name}/accuracy"] = _mean(reward[regime][scorable])
             metrics[f"coda/{name}/clipped_ratio"] = _mean(truncated[regime][scorable])
+    all_wrong = s == 0
+    if all_wrong.any():
+        metrics["coda/all_wrong/mean_length"] = _mean(length[all_wrong][~reward[all_wrong].isnan()])
     metrics["coda/unscorable_ratio"] = _mean(rewards.isnan().float())
     metrics["coda/frac_zero_std_base"] = _mean(_is_constant(reward).float())
     metrics["coda/frac_zero_std_shaped"] = _mean(_is_constant(shaped.rewards.view(groups)).float())

@@ -11,6 +11,7 @@ import yaml
 
 from experiments.math import run as queue
 from experiments.math import tables
+from experiments.math.collapse import ungated_penalty
 from experiments.math.data import BENCHMARKS, Stratum, choose_mix, compose, read_scan
 from experiments.math.results import key_of, read_steps, summarise_samples
 from experiments.runs import read_results, record
@@ -234,6 +235,24 @@ def test_runs_are_spread_over_the_cards_and_the_start_alone_takes_all(make_queue
     assert start.work_off() and start.call.cards == {"start-0": None}
 
 
+def test_runs_of_the_collapse_demonstration_are_only_trained_and_drawn(make_queue, tmp_path):
+    demonstration = make_queue("--runs", "ungated_group-0", "coda_group-0")
+    assert demonstration.work_off()
+    assert sorted(demonstration.call.calls) == [("train", "coda_group-0"), ("train", "ungated_group-0")]
+    rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
+    assert rows["ungated_group"]["complete"] and rows["coda_group"]["settings"]["length_shaping"] == "coda"
+    assert rows["ungated_group"]["settings"]["scale_rewards"] == "group"
+    tables.build(list(rows.values()), tmp_path)
+    assert (tmp_path / "collapse.png").stat().st_size > 0
+
+
+def test_the_ungated_penalty_ranks_lengths_within_groups_whatever_the_answers_were():
+    lengths = [10, 20, 30, 7, 7, 7]
+    penalties = ungated_penalty([[{"content": "a"}]] * 3 + [[{"content": "b"}]] * 3, [[0] * n for n in lengths])
+    z = 10 / (200 / 3) ** 0.5
+    assert penalties == pytest.approx([-0.2 / (1 + math.exp(z)), -0.1, -0.2 / (1 + math.exp(-z)), -0.1, -0.1, -0.1])
+
+
 def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys):
     with pytest.raises(SystemExit):
         make_queue("--runs", "grpo-0", "--override", "learning_rate=1e-6")
@@ -246,8 +265,8 @@ def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys
 def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path):
     assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work_off()
     rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
-    parts = tables.build(rows, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 0
+    parts = tables.build(rows, tmp_path)
+    assert (tmp_path / "training.png").stat().st_size > 0
     assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed 1 |" in parts["pairs"]
     assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
     page = tables.fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)
@@ -257,7 +276,7 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
 
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
-    assert set(tables.build(only_trained, tmp_path / "picture.png")) == {"trainings", "seconds"}
+    assert set(tables.build(only_trained, tmp_path)) == {"trainings", "seconds"}
 
 
 def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():

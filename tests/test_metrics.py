@@ -39,6 +39,7 @@ def test_regimes():
             "coda/hard/mean_length": 25,
             "coda/hard/accuracy": 0,
             "coda/hard/clipped_ratio": 0.5,
+            "coda/all_wrong/mean_length": 25,
         }
     )
 

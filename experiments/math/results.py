@@ -27,6 +27,7 @@ LOGGED = {
     "coda/hard/share": "hard_share",
     "coda/hard/mean_length": "hard_tokens",
     "coda/hard/accuracy": "hard_accuracy",
+    "coda/all_wrong/mean_length": "all_wrong_tokens",
     "coda/frac_zero_std_base": "no_spread",
     "coda/frac_zero_std_shaped": "no_spread_shaped",
     "entropy": "entropy",

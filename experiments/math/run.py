@@ -4,7 +4,8 @@ python -m experiments.math.run --model Qwen/Qwen2.5-Coder-1.5B-Instruct --runs g
 
 Where the results file has no scan of the start, that comes first; the training set follows from it. The queue can be
 stopped and started again: it skips what the results file holds, does not repeat a training that ended, and resumes an
-evaluation. `METHOD-SEED` names a recipe of `recipes/qwen2.5-coder-1.5b/`, or the start. The design is in README.md.
+evaluation. `METHOD-SEED` names a recipe of `recipes/qwen2.5-coder-1.5b/`, a run of `collapse.py`, which is only
+trained, or the start. The design is in README.md.
 """
 
 import argparse
@@ -33,6 +34,8 @@ from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
 from ..runs import Row, read_results, record
+from .collapse import COLLAPSE
+from .collapse import STEPS as COLLAPSE_STEPS
 from .data import Stratum, benchmark_specs, make_training_set, read_scan
 from .results import key_of, read_steps, summarise_samples, summarise_steps
 
@@ -178,13 +181,14 @@ class Queue:
         """Trains one run, unless its model is there."""
         steps_file = folder / "steps.jsonl"
         command = ["-m", "experiments.math.training", "--steps_file", steps_file, "--last_step", self.last_step]
-        command += ["--config", RECIPES / f"{method}.yaml", "--dataset", f"custom={self.data / 'train.jsonl'}"]
+        recipe, own = COLLAPSE.get(method, (method, {}))
+        command += ["--config", RECIPES / f"{recipe}.yaml", "--dataset", f"custom={self.data / 'train.jsonl'}"]
         command += ["--model_name_or_path", self.args.model, "--output_dir", folder / "model", "--seed", seed]
-        command += ["--max_steps", MOST, "--save_strategy", "no"]
+        command += ["--max_steps", COLLAPSE_STEPS if own else MOST, "--save_strategy", "no"]
         if self.args.vllm_share is not None:
             command += ["--vllm_gpu_memory_utilization", self.args.vllm_share]
-        for name, value in ((TINY_TRAINING if self.args.tiny else {}) | self.args.override).items():
-            command += [f"--{name}", value]
+        for name, value in (own | (TINY_TRAINING if self.args.tiny else {}) | self.args.override).items():
+            command += [f"--{name}", *(value if isinstance(value, list) else [value])]
         mine, turn = threading.Event(), self.turns[card]
         turn.acquire()
 
@@ -262,12 +266,15 @@ class Queue:
         else:
             if not (folder / "model/trainer_state.json").exists():
                 self.train(method, int(seed), folder, card)
-            recipe = yaml.safe_load((RECIPES / f"{method}.yaml").read_text())
+            recipe, own = COLLAPSE.get(method, (method, {}))
+            recipe = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text())
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
-            own = {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
+            own = own | {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
             row |= self.about(recipe | own | self.args.override)
             row |= {"training": {"startup_seconds": round(startup, 1), **summarise_steps(steps)}}
+            if method in COLLAPSE:
+                return self.write(row | {"complete": True})
             model, settings = str(folder / "model"), EVALUATION
         self.write(row)
         benchmarks = benchmark_specs(self.data)
@@ -359,9 +366,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--tiny is a rehearsal: give it other --results")
     if args.override and not args.variant:
         parser.error("--override leaves the design: give the runs a --variant")
-    unknown = [
-        name for name in args.runs if not (name.startswith("start-") or (RECIPES / f"{_split(name)[0]}.yaml").exists())
-    ]
+    known = {"start", *COLLAPSE, *(path.stem for path in RECIPES.glob("*.yaml"))}
+    unknown = [name for name in args.runs if _split(name)[0] not in known]
     if unknown:
         parser.error(f"no recipe for {', '.join(unknown)} in {RECIPES}")
     if args.jobs % args.cards:

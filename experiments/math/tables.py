@@ -21,9 +21,11 @@ from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
 from ..runs import Row, read_results
+from .collapse import COLLAPSE
+from .collapse import STEPS as COLLAPSE_STEPS
 from .data import BENCHMARKS
 from .results import counts_of
-from .run import HERE, SORTING, WARM
+from .run import HERE, MOST, SORTING, WARM
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
 TITLES = {
@@ -34,13 +36,22 @@ TITLES = {
     "commonsenseqa": "CSQA",
     "amc23": "AMC23",
 }
-PICTURE = "training.png"
+PICTURE, COLLAPSE_PICTURE = "training.png", "collapse.png"
+SHOWN = {"reward": "right (%)", "easy_tokens": "tokens, easy prompts", "hard_tokens": "tokens, hard prompts"}
+COLLAPSE_LABELS = {
+    "coda": "CODA",
+    "coda_group": "CODA, scaled by group",
+    "ungated": "ungated penalty",
+    "ungated_group": "ungated penalty, scaled by group",
+}
+COLLAPSE_SHOWN = {"reward": "right (%)", "tokens": "tokens", "all_wrong_tokens": "tokens, all-wrong prompts"}
 # Right answers of the start's sorting samples: at least 75% and at most 25%.
 BANDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "easy": lambda correct: correct >= 0.75 * SORTING,
     "medium": lambda correct: (correct > 0.25 * SORTING) & (correct < 0.75 * SORTING),
     "hard": lambda correct: correct <= 0.25 * SORTING,
 }
+COLLAPSE_SEEDS = (0, 1)
 SMOOTH = 10  # steps of a moving average
 # Student's t for 95% by degrees of freedom; a matrix has few pairs.
 T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
@@ -276,23 +287,23 @@ def pairs_table(rows: Sequence[Row], start: Row) -> Table:
     return Table("pairs", "Against GRPO, by difficulty", caption, header, lines)
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Reward and tokens over the training."""
+def draw(rows: Sequence[Row], labels: Mapping[str, str], shown: Mapping[str, str], steps: int, path: Path) -> None:
+    """Metrics of the training log over its first steps, a panel each and a line for each run."""
     with rc_context(PLOT_SETTINGS):
-        shown = {"reward": "right (%)", "easy_tokens": "tokens, easy prompts", "hard_tokens": "tokens, hard prompts"}
         figure, axes = panels(1, len(shown))
-        styles = run_styles([METHODS[row["method"]] for row in rows], "GRPO")
+        styles = run_styles([labels[row["method"]] for row in rows], "GRPO")
         for panel, (name, title) in zip(axes, shown.items(), strict=True):
             for row in rows:
-                values = np.array(row["training"]["log"][name], dtype=float) * (100 if name == "reward" else 1)
+                log = row["training"]["log"]
+                values = np.array(log.get(name, [None])[:steps], dtype=float) * (100 if name == "reward" else 1)
                 known = ~np.isnan(values)
                 window = np.ones(min(SMOOTH, len(values)))
                 weights = np.convolve(known, window, "same")
                 means = np.convolve(np.where(known, values, 0), window, "same") / np.maximum(weights, 1)
-                style = styles[METHODS[row["method"]]]
+                style = styles[labels[row["method"]]]
                 panel.plot(
                     np.arange(1, len(values) + 1), means, color=style["color"], linestyle=style["linestyle"],
-                    label=METHODS[row["method"]],
+                    label=labels[row["method"]],
                 )  # fmt: skip
             panel.set_title(title)
             panel.set_xlabel("step")
@@ -308,8 +319,8 @@ def fill(page: str, parts: Mapping[str, str]) -> str:
     return page
 
 
-def build(results: Sequence[Row], picture: Path) -> dict[str, str]:
-    """All parts of the page, by marker."""
+def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
+    """All parts of the page, by marker; draws its pictures into the folder."""
     rows = sorted(
         (row for row in results if row["method"] in METHODS),
         key=lambda row: (list(METHODS).index(row["method"]), row["seed"]),
@@ -319,9 +330,12 @@ def build(results: Sequence[Row], picture: Path) -> dict[str, str]:
     start = starts[0] if starts else None
     parts = {row["method"]: markdown(scan_table(row)) for row in results if row["method"] == "scan"}
     if trained:
-        draw(trained, picture)
+        draw(trained, METHODS, SHOWN, MOST, folder / PICTURE)
         parts["trainings"] = markdown(trainings_table(trained))
         parts["seconds"] = markdown(seconds_table(trained))
+    collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] in COLLAPSE_SEEDS]
+    if any(row["method"] in COLLAPSE for row in collapse):
+        draw(collapse, COLLAPSE_LABELS, COLLAPSE_SHOWN, COLLAPSE_STEPS, folder / COLLAPSE_PICTURE)
     evaluated = [row for row in rows if row.get("evaluation")]
     if evaluated:
         parts |= {"evaluations": markdown(evaluations_table(evaluated)), "levels": markdown(levels_table(evaluated))}
@@ -337,7 +351,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
     parser.add_argument("--page", type=Path, default=HERE / "README.md")
     args = parser.parse_args()
-    parts = build(read_results(args.results), args.page.parent / PICTURE)
+    parts = build(read_results(args.results), args.page.parent)
     args.page.write_text(fill(args.page.read_text(), parts))
 
 
