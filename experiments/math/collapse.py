@@ -1,6 +1,6 @@
 """What CODA's gates and its factor r are for: a length penalty without them, on the same model.
 
-`ungated` is r - alpha sigmoid(z) with CODA's alpha and z, so that answers pay for their length in all-wrong groups too.
+`ungated` is r - alpha sigmoid(z) with CODA's alpha and z, so length costs in all-wrong groups too.
 Dividing advantages by the group's deviation (`scale_rewards: group`) makes the most of the small differences there.
 """
 
