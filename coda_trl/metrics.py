@@ -97,7 +97,8 @@ def regime_metrics(
     Returns:
         `dict[str, float]`: `coda/<regime>/{share,mean_length,accuracy,clipped_ratio}` (length in tokens, the others in
         [0, 1]), `coda/all_wrong/mean_length` (tokens, groups without a right answer), `coda/unscorable_ratio` (share
-        of rollouts), and `coda/frac_zero_std_base`, `coda/frac_zero_std_shaped` (share of groups in which every rollout has the same base or shaped reward).
+        of rollouts), and `coda/frac_zero_std_base`, `coda/frac_zero_std_shaped` (share of
+        groups in which every rollout has the same base or shaped reward).
     """
     groups = (shaped.success_rate.shape[0], -1)
     reward, length, truncated = rewards.view(groups), lengths.view(groups).float(), truncated.view(groups).float()
