@@ -1,6 +1,6 @@
 """One small training whose gradients are recorded, for `test_microbatch`, by whichever trainer class is asked for.
 
-As a script, what every process runs: `torchrun microbatch_run.py MODEL FOLDER`.
+As a script, what every process runs: `torchrun microbatch_run.py MODEL FOLDER ddp|fsdp2`.
 """
 
 import os
@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import DistributedType
 from datasets import Dataset
 from peft import LoraConfig
+from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
@@ -53,7 +55,16 @@ RARE = {
     "adamw": {"optim": "adamw_torch", "weight_decay": 10.0, "learning_rate": 1e-3, "lr_scheduler_type": "linear"},
 }
 RARE = {f"rare-{case}": options | {"rare": True} for case, options in RARE.items()}
-TWO_PROCESSES = ("dapo", "grpo-kl", "iterations", *RARE)
+TWO_PROCESSES = {
+    "ddp": ("dapo", "grpo-kl", "iterations", *RARE),
+    "fsdp2": ("dapo", "rare-grpo", "rare-iterations", "rare-adamw"),
+}
+FSDP2 = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_TRANSFORMER_CLS_TO_WRAP": "Qwen3DecoderLayer",
+}
 
 
 def rollout(prompts, trainer, env_mask, rare):
@@ -84,6 +95,11 @@ def verdict(completions, verdict, **kwargs):
     return verdict
 
 
+def whole(tensor):
+    """A copy; of a tensor in shards, all of it."""
+    return tensor.detach().full_tensor() if isinstance(tensor, DTensor) else tensor.detach().clone()
+
+
 class Record(TrainerCallback):
     """Gradients of every optimizer step, the shape of every forward pass, and the logs."""
 
@@ -94,11 +110,12 @@ class Record(TrainerCallback):
         self.shapes.append(kwargs["input_ids"].shape)
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
-        gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.requires_grad}
-        self.gradients.append(gradients)
+        self.gradients.append(
+            {name: whole(weight.grad) for name, weight in model.named_parameters() if weight.requires_grad}
+        )
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
-        self.weights = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        self.weights = {name: whole(weight) for name, weight in model.named_parameters()}
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         self.logs.append(logs)
@@ -158,16 +175,32 @@ def train(
     return record, trainer
 
 
-def main(model: str, folder: Path) -> None:
-    for case in TWO_PROCESSES:
+def shard_on_cpus() -> None:
+    """Lets Accelerate take FSDP2 for processes on CPUs, which PyTorch shards as it does GPUs."""
+    os.environ.update(FSDP2)
+    create = PartialState.__init__
+
+    def as_gpus(self, *args, **kwargs):
+        create(self, *args, **kwargs)
+        if self.distributed_type == DistributedType.MULTI_CPU:
+            self.distributed_type = DistributedType.MULTI_GPU
+
+    PartialState.__init__ = as_gpus
+
+
+def main(model: str, folder: Path, sharding: str) -> None:
+    if sharding == "fsdp2":
+        shard_on_cpus()
+    for case in TWO_PROCESSES[sharding]:
         for trainer_class in (GRPOTrainer, LengthGroupedGRPOTrainer):
             record, trainer = train(trainer_class, model, folder, **(CASES | RARE)[case])
+            assert trainer.is_fsdp_enabled == (sharding == "fsdp2")
             if trainer.accelerator.is_main_process:
                 del record.shapes
                 torch.save(vars(record), folder / f"{case}-{trainer_class.__name__}.pt")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     PartialState().wait_for_everyone()  # gloo can hang or abort when it is taken down right behind its last gathering
     PartialState().destroy_process_group()
