@@ -2,10 +2,13 @@
 
 import functools
 import json
+import runpy
+import sys
 
 import pandas as pd
 import pytest
 import torch
+import trl
 from datasets import Dataset, IterableDataset
 from small_training import PROMPTS, SETTINGS, odd, right
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
@@ -39,6 +42,20 @@ def test_readme_example_with_nothing_but_the_names_changed(tiny_model, tmp_path,
     assert isinstance(trainer.args, CodaGRPOConfig) and trainer.args.output_dir.endswith("-CODA")
     trainer.train()
     assert trainer.state.global_step == 3
+
+
+def test_trl_s_own_script_with_the_two_names_changed(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(trl, "GRPOConfig", CodaGRPOConfig)
+    monkeypatch.setattr(trl, "GRPOTrainer", CodaGRPOTrainer)
+    (tmp_path / "data").mkdir()
+    CHAT.to_json(tmp_path / "data/train.jsonl")
+    options = {"model_name_or_path": tiny_model, "dataset_name": tmp_path / "data", "output_dir": tmp_path / "out"}
+    options |= SETTINGS | {"max_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    command = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    monkeypatch.setattr(sys, "argv", ["grpo", *command, "--reward_funcs", "think_format_reward", "accuracy_reward"])
+    runpy.run_module("trl.scripts.grpo", run_name="__main__")
+    (log, *_) = json.loads((tmp_path / "out/checkpoint-1/trainer_state.json").read_text())["log_history"]
+    assert "coda/success_rate" in log and "rewards/length_shaping/mean" in log
 
 
 def test_trl_s_own_rewards_in_a_conversation(tiny_model, tmp_path):
