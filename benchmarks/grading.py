@@ -8,15 +8,11 @@ the end, six of ten right. The solutions are boxed, because TRL reads many bare 
 completion. The second part grades the same step with 16 answers that computer algebra does not finish in time.
 """
 
-import argparse
-import json
 import logging
-import platform
+import operator
 import random
-import time
-from importlib.metadata import version
-from pathlib import Path
 
+from timing import in_turns, machine, parser_of, write
 from trl.rewards import accuracy_reward as trl_accuracy_reward
 
 from coda_trl.grading import GradingPool, default_pool
@@ -86,64 +82,35 @@ def with_hang_makers(completions: list[list[dict]], solutions: list[str]) -> tup
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
-    options = parser.parse_args()
+    out = parser_of(__doc__).parse_args().out
     logging.getLogger("math_verify").setLevel(logging.ERROR)
-    start = time.perf_counter()
-    warm_up = make_step(seed=1)
-    accuracy_reward(*warm_up)
-    first_seconds = time.perf_counter() - start
-    print(f"workers: {default_pool().workers}; first call, which starts them: {first_seconds:.1f} s")
+    warm_up, step = make_step(seed=1), make_step(seed=0)
+    first_seconds = in_turns({"coda_trl": lambda: accuracy_reward(*warm_up)}, 1)["coda_trl"][0]
     trl_accuracy_reward(*(part[::GENERATIONS] for part in warm_up))
-
-    completions, solutions = make_step(seed=0)
-    size = sum(len(completion[0]["content"]) for completion in completions) / len(completions)
-    start = time.perf_counter()
-    ours = accuracy_reward(completions, solutions)
-    seconds = time.perf_counter() - start
-    print(f"{len(completions)} completions of {size / 1000:.0f} KB on average")
-    print(f"coda_trl: {len(ours) / seconds:8.1f} completions/s ({seconds:.2f} s)")
-    start = time.perf_counter()
-    trl = trl_accuracy_reward(completions, solutions)
-    trl_seconds = time.perf_counter() - start
-    print(f"trl:      {len(trl) / trl_seconds:8.1f} completions/s ({trl_seconds:.2f} s)")
-    agreement = sum(one == other for one, other in zip(ours, trl, strict=True)) / len(ours)
-    print(f"ratio {trl_seconds / seconds:.1f}, verdicts agree on {agreement:.1%}")
-    differing = {
-        (solution, completion[0]["content"][-60:], one, other)
-        for completion, solution, one, other in zip(completions, solutions, ours, trl, strict=True)
-        if one != other
+    rewards = {}
+    sides = {
+        "coda_trl": lambda: rewards.update(coda_trl=accuracy_reward(*step)),
+        "trl": lambda: rewards.update(trl=trl_accuracy_reward(*step)),
     }
-    for solution, ending, one, other in sorted(differing, key=str)[:8]:
-        print(f"  solution {solution}, completion ends {ending!r}: coda_trl {one}, trl {other}")
-
+    seconds = {name: times[0] for name, times in in_turns(sides, 1).items()}
+    agreement = sum(map(operator.eq, *rewards.values())) / len(step[0])
     with GradingPool() as pool:
         pool.grade([r"\boxed{\sqrt{12}}"], [r"2\sqrt{3}"])
-        step = with_hang_makers(completions, solutions)
-        start = time.perf_counter()
-        grades = pool.grade(*step)
-        hang_seconds = time.perf_counter() - start
+        hang_makers, grades = with_hang_makers(*step), []
+        hang_seconds = in_turns({"pool": lambda: grades.extend(pool.grade(*hang_makers))}, 1)["pool"][0]
         bound = pool.timeout * 16 / pool.workers + 2
-        stopped = sum(grade.stopped for grade in grades)
+    stopped = sum(grade.stopped for grade in grades)
+    size = sum(len(completion[0]["content"]) for completion in step[0]) / len(step[0])
+    workers = {"workers": default_pool().workers, "completions": len(step[0]), "characters": round(size)}
+    print(f"{workers}, first call, which starts them: {first_seconds:.1f} s")
+    for name, taken in seconds.items():
+        print(f"{name:<9} {len(step[0]) / taken:8.1f} completions/s ({taken:.2f} s)")
+    print(f"ratio {seconds['trl'] / seconds['coda_trl']:.1f}, verdicts agree on {agreement:.1%}")
     print(f"the same with 16 answers that hang: {hang_seconds:.1f} s (bound {bound:.1f} s), {stopped} stopped")
-    about = {
-        "hardware": "CPU",
-        "processor": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-        **{package: version(package) for package in ("trl", "math-verify")},
-        "workers": default_pool().workers,
-        "completions": len(completions),
-        "characters": round(size),
-    }
-    numbers = {
-        "first_call_seconds": first_seconds,
-        "seconds": {"coda_trl": seconds, "trl": trl_seconds},
-        "agreement": agreement,
-        "hanging": {"seconds": hang_seconds, "bound": bound, "stopped": stopped},
-    }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "grading-cpu.json").write_text(json.dumps({"about": about} | numbers, indent=1) + "\n")
+    about = {"hardware": "CPU"} | machine("trl", "math_verify") | workers
+    hanging = {"seconds": hang_seconds, "bound": bound, "stopped": stopped}
+    numbers = {"first_call_seconds": first_seconds, "seconds": seconds, "agreement": agreement, "hanging": hanging}
+    write(out / "grading-cpu.json", {"about": about} | numbers)
 
 
 if __name__ == "__main__":

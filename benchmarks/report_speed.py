@@ -52,7 +52,7 @@ def write_run(folder: Path, size: float, problems: int | None, per_problem: int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=float, default=100, help="Volume of both runs together.")
     parser.add_argument("--problems", type=int, help="Number of problems of a run, in place of the volume.")
     parser.add_argument("--samples", type=int, default=8, help="Samples of a problem.")

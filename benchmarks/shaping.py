@@ -12,16 +12,13 @@ On some virtual machines glibc's habit of handing freed tensors back to the syst
 `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=8589934592` turns it off; the results say how they were set.
 """
 
-import argparse
-import json
 import math
 import os
-import platform
 import statistics
 import time
-from pathlib import Path
 
 import torch
+from timing import in_turns, machine, parser_of, write
 
 from coda_trl.shaping import shape_rewards
 
@@ -56,15 +53,6 @@ def shape_by_tensor_loop(rewards: torch.Tensor, lengths: torch.Tensor, group_siz
     return torch.cat(shaped)
 
 
-def seconds(function, repeats: int) -> list[float]:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return times
-
-
 def measure(prompts: int, group_size: int, rounds: int) -> dict:
     generator = torch.Generator().manual_seed(0)
     rates = torch.rand(prompts, 1, generator=generator).expand(prompts, group_size)
@@ -80,32 +68,18 @@ def measure(prompts: int, group_size: int, rounds: int) -> dict:
     results = [torch.as_tensor(side()) for side in sides.values()]
     for result in results[1:]:
         torch.testing.assert_close(result, results[0], rtol=1e-5, atol=1e-6)
-    times = {name: [] for name in sides}
-    for _ in range(rounds):  # in turns
-        for name, side in sides.items():
-            times[name] += seconds(side, repeats=5 if name == "shape_rewards" else 1)
-    return {"prompts": prompts, "group_size": group_size, "seconds": times}
+    return {"prompts": prompts, "group_size": group_size, "seconds": in_turns(sides, rounds, time.process_time)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20, help="Calls of each loop; five times as many of ours.")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="Calls of each side.")
     args = parser.parse_args()
-
     torch.set_num_threads(1)
     rows = [measure(prompts, group_size, args.rounds) for prompts, group_size in BATCHES]
-    about = {
-        "hardware": "CPU",
-        "processor": platform.processor() or platform.machine(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "allocator": {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")},
-    }
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "shaping-cpu.json"
-    path.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
-    print(f"{'batch':>9}  {'side':<13} {'median':>10}  quartiles")
+    allocator = {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")}
+    about = {"hardware": "CPU"} | machine("torch") | {"allocator": allocator}
+    write(args.out / "shaping-cpu.json", {"about": about, "rows": rows})
     for row in rows:
         ours = statistics.median(row["seconds"]["shape_rewards"])
         for name, times in row["seconds"].items():

@@ -1,7 +1,6 @@
 """The benchmark of recipes on GPUs, rehearsed on the CPU: what it records, and that it says when a run failed."""
 
 import json
-import os
 import re
 import shlex
 import sys
@@ -12,19 +11,17 @@ from string import Template
 
 import pytest
 from processes import Command
-from recipes_report import peak_memory, print_result, summarise
-from rich.console import Console
-from server import MeasuredServer
 from trl import ModelConfig, TrlParser
 
 import recipes
 from coda_trl.dry_run.launch import Launch, planned_config
+from recipes import peak_memory, print_result, summarise
 
 ROOT = Path(__file__).parent.parent
 
 
 def run(out: Path, *options: str) -> tuple[int, dict]:
-    code = recipes.main(["--model", "qwen3-4b", "--cpu", "--tiny", "--out", str(out), *options])
+    code = recipes.main(["--model", "qwen3-4b", "--tiny", "--out", str(out), *options])
     (path,) = out.glob("recipes-tiny-*.json")
     return code, json.loads(path.read_text())["results"][0]
 
@@ -68,7 +65,7 @@ def test_a_run_that_does_not_end_is_reported(tmp_path):
 SERVER = Namespace(
     model="qwen3-8b", method="coda", gpus=8, server=4, rollouts="generated", longest=None, micro_batches=4
 )
-SERVER.steps, SERVER.tiny, SERVER.cpu = ["full", "lognormal"], False, False
+SERVER.steps, SERVER.tiny = ["full", "lognormal"], False
 
 
 def test_a_server_is_used_as_the_overlay_says(tmp_path):
@@ -87,7 +84,7 @@ def test_a_server_is_used_as_the_overlay_says(tmp_path):
 
 
 def test_a_server_that_ends_ends_the_run(tmp_path, monkeypatch):
-    args = Namespace(**vars(SERVER) | {"gpus": 2, "server": 1, "cpu": True, "tiny": True})
+    args = Namespace(**vars(SERVER) | {"gpus": 2, "server": 1, "tiny": True})
     recipes.save_random_model("qwen3-8b", tmp_path / "model", tiny=True)
     ends = [sys.executable, "-c", "raise SystemExit('OSError: the port is taken')"]
     monkeypatch.setattr(recipes, "serve_command", lambda *arguments: ends)
@@ -102,29 +99,10 @@ def test_a_server_that_ends_ends_the_run(tmp_path, monkeypatch):
     result = recipes.run(args, "none", tmp_path / "model", tmp_path, seconds=50)
     assert result["error"] == "the server ended: OSError: the port is taken"
     assert time.perf_counter() - begin < 40 and not trainings[0].processes()
-    assert result["server"] == {"cards": 1, "card_peaks": []}
     assert result["recipe_micro_batches"] == 2048  # all of the recipe's batch, by the one that trains
 
 
-def test_the_fullest_that_the_servers_cards_have_been_is_kept(tmp_path, monkeypatch):
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text(
-        '#!/bin/sh\n[ "$*" = "--query-gpu=memory.used --format=csv,noheader,nounits -i 4,5" ] && cat "$USED"'
-    )
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("USED", str(tmp_path / "used"))
-    server = MeasuredServer([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log", (4, 5))
-    try:
-        for used in ("100\n70000", "71000\n90"):  # MiB
-            (tmp_path / "used").write_text(used)
-            assert server.watch() is None
-    finally:
-        server.stop()
-    assert server.peaks == [71000 * 2**20, 70000 * 2**20]
-
-
-def test_weights_on_their_way_count_neither_as_rollout_nor_as_update():
+def test_weights_on_their_way_count_neither_as_rollout_nor_as_update(capsys):
     memory = {"allocated": 2**30, "reserved": 2 * 2**30, "card": 40 * 2**30}
     seconds = {"rollout": 8.0, "weight transfer": 2.0, "rewards and log-probabilities": 1.0}
     seconds |= {"forward and backward": 3.0, "optimizer": 1.0}
@@ -133,7 +111,7 @@ def test_weights_on_their_way_count_neither_as_rollout_nor_as_update():
     result = {
         "recipe": "qwen3-8b/coda.yaml",
         "processes": 2,
-        "server": {"cards": 1, "card_peaks": [70 * 2**30]},
+        "servers": 1,
         "sharding": "fsdp2",
         "rollouts": "generated",
         "error": None,
@@ -147,11 +125,9 @@ def test_weights_on_their_way_count_neither_as_rollout_nor_as_update():
     assert row["seconds"] == seconds
     assert row["rollout_tokens_per_second"] == 2 * 80 / 8
     assert row["update_tokens_per_second"] == 2 * 100 / 5
-    console = Console(record=True, width=160)
-    print_result(console, result)
-    text = console.export_text()
+    print_result(result)
+    text = capsys.readouterr().out
     assert "Backward pass: 39.0 GiB measured, 44.0 estimated (+13%); 40.0 with what PyTorch keeps" in text
-    assert "Cards of the server: 70.0 GiB measured" in text
     assert "Generation:" not in text  # beside a server there is nothing to estimate
 
 

@@ -8,15 +8,12 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
-import records
 import smoke
 import torch
-from cases import CASES
+from checks import check_learning, check_shaping, read_history, read_rollouts
 from model import save_random_model
-from processes import Command
-from records import CheckError, check_learning, check_shaping, read_rollouts
-from server import serve_command
-from training import LAUNCH, Case, Model, Place, wait
+from processes import Command, serve_command
+from smoke import CASES, LAUNCH, Case, Place, wait
 from transformers import AutoConfig, GenerationConfig
 
 from coda_trl import shape_rewards
@@ -36,48 +33,35 @@ def run_script(script: str):
     return run
 
 
-def run_cases(cases: dict[str, Case], folder: Path, timeout: float) -> dict:
+def run_cases(cases: dict[str, Case], place: Place, timeout: float) -> dict:
     results = {}
-    smoke.run_cases(cases, Place(folder, (), Model(), deadline=0), timeout, results.__setitem__)
-    assert list(results) == list(cases)
+    smoke.run_cases(cases, place, timeout, results.__setitem__)
     return results
 
 
 def test_failing_and_hanging_cases_do_not_stop_the_others(tmp_path):
     # The hanging one has a child in a session of its own, as the workers of torchrun are.
     child = f"import subprocess, time; subprocess.Popen(['{sys.executable}', '-c', 'import time; time.sleep(600)'], "
-    results = run_cases(
-        {
-            "fails": Case("", run_script("print('loading'); raise ValueError('no such flag')")),
-            "hangs": Case("", run_script(child + "start_new_session=True); time.sleep(600)")),
-            "misses": Case("", run_script(""), needs=("no_such_package",)),
-            "needs a GPU": Case("", run_script(""), on_cpu=False),
-            "breaks": Case("", lambda case, place: 1 / 0),
-            "passes": Case("", run_script("print('fine')")),
-        },
-        tmp_path,
-        timeout=3,
-    )
-    assert {name: result.status for name, result in results.items()} == {
-        "fails": "failed",
-        "hangs": "failed",
-        "misses": "skipped",
-        "needs a GPU": "skipped",
-        "breaks": "failed",
-        "passes": "passed",
+    cases = {
+        "fails": Case(run_script("print('loading'); raise ValueError('no such flag')")),
+        "hangs": Case(run_script(child + "start_new_session=True); time.sleep(600)")),
+        "misses": Case(run_script(""), needs=("no_such_package",)),
+        "needs a GPU": Case(run_script(""), on_cpu=False),
+        "breaks": Case(lambda case, place: 1 / 0),
+        "passes": Case(run_script("print('fine')")),
     }
-    assert results["fails"].why == "exit code 1: ValueError: no such flag"
-    assert "loading" in results["fails"].log["train.log"]
-    assert "time limit" in results["hangs"].why and 3 <= results["hangs"].seconds < 15
-    assert "no_such_package" in results["misses"].why
-    assert "ZeroDivisionError" in results["breaks"].why
-
-
-def test_a_case_wants_its_cards(tmp_path):
-    results = {}
-    place = Place(tmp_path, (0, 1), Model(), deadline=0)
-    smoke.run_cases({"wide": Case("", run_script(""), cards=3)}, place, 60, results.__setitem__)
-    assert results["wide"].why == "needs 3 GPUs, found 2"
+    results = run_cases(cases, Place(tmp_path), timeout=3)
+    assert {name: (result["status"], result["why"]) for name, result in results.items()} == {
+        "fails": ("failed", "exit code 1: ValueError: no such flag"),
+        "hangs": ("failed", "still running at the time limit, see train.log"),
+        "misses": ("skipped", "no_such_package is not installed"),
+        "needs a GPU": ("skipped", "needs a GPU"),
+        "breaks": ("failed", "ZeroDivisionError: division by zero"),
+        "passes": ("passed", ""),
+    }
+    assert "loading" in results["fails"]["log"]["train.log"] and 3 <= results["hangs"]["seconds"] < 15
+    wide = run_cases({"wide": Case(processes=2, servers=1)}, Place(tmp_path, cards=(0, 1)), timeout=60)
+    assert wide["wide"]["why"] == "needs 3 GPUs, found 2"
 
 
 def test_a_command_is_stopped_with_its_orphans(tmp_path):
@@ -139,7 +123,7 @@ def test_a_wrong_value_in_the_table_is_found(folder, column, name):
     table = pd.read_parquet(path).astype(float)
     table.loc[1, column] += 1e-3
     table.to_parquet(path)
-    with pytest.raises(CheckError, match=f"step 2: {name} differs by 0.001"):
+    with pytest.raises(RuntimeError, match=f"step 2: {name} differs by 0.001"):
         check_shaping(folder, 2, GROUP_SIZE, STEPS)
 
 
@@ -150,27 +134,32 @@ def test_groups_shaped_by_every_process_alone_are_found(folder):
     halves = shape_rewards(torch.tensor(table["ladder_reward"]), torch.tensor(table["coda/length"]), 2)
     table["length_shaping"] = halves.delta
     table.to_parquet(path)
-    with pytest.raises(CheckError, match="shaping term differs"):
+    with pytest.raises(RuntimeError, match="shaping term differs"):
         check_shaping(folder, 2, GROUP_SIZE, STEPS)
 
 
-def test_a_wrong_mean_missing_steps_and_idle_shaping_are_found(folder, monkeypatch):
-    with pytest.raises(CheckError, match="2 steps logged"):
-        check_shaping(folder, 2, GROUP_SIZE, STEPS + 1)
-    with monkeypatch.context() as patch:
-        shifted = [entry | {"reward": entry["reward"] + 0.01} for entry in records.read_history(folder)]
-        patch.setattr(records, "read_history", lambda folder: shifted)
-        with pytest.raises(CheckError, match="mean reward differs by 0.01"):
-            check_shaping(folder, 2, GROUP_SIZE, STEPS)
+def log(folder: Path, **entries: float) -> None:
+    history = [entry | entries for entry in read_history(folder)]
+    (folder / "state.json").write_text(json.dumps({"log_history": history}))
 
-    for path in folder.glob("rollouts-*.jsonl"):  # nobody is ever right: nothing to shape
+
+def test_a_wrong_mean_and_missing_steps_are_found(folder):
+    with pytest.raises(RuntimeError, match="2 steps logged"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS + 1)
+    log(folder, reward=0.9)
+    with pytest.raises(RuntimeError, match="mean reward differs by"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS)
+
+
+def test_idle_shaping_is_found(folder):
+    """Nobody is ever right: there is nothing to shape."""
+    for path in folder.glob("rollouts-*.jsonl"):
         rows = [json.loads(line) | {"rewards": [0.0] * 4} for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     for path in (folder / "completions").iterdir():
         pd.read_parquet(path).assign(ladder_reward=0.0, length_shaping=0.0, advantage=0.0).to_parquet(path)
-    zeros = [entry | {"reward": 0.0} for entry in records.read_history(folder)]
-    monkeypatch.setattr(records, "read_history", lambda folder: zeros)
-    with pytest.raises(CheckError, match="no reward was shaped"):
+    log(folder, reward=0.0)
+    with pytest.raises(RuntimeError, match="no reward was shaped"):
         check_shaping(folder, 2, GROUP_SIZE, STEPS)
 
 
@@ -193,12 +182,10 @@ def test_of_a_repeated_step_the_later_rollouts_count(folder):
     ],
 )
 def test_a_run_that_learns_nothing_or_from_stale_weights_is_found(folder, logged, message):
-    good = {"sampling/sampling_logp_difference/mean": 0.01}
-    history = [entry | good for entry in records.read_history(folder)]
-    (folder / "state.json").write_text(json.dumps({"log_history": history}))
+    log(folder, **{"sampling/sampling_logp_difference/mean": 0.01})
     assert check_learning(folder, bound=0.05)["loss"] == [-0.1, -0.1]
-    (folder / "state.json").write_text(json.dumps({"log_history": [entry | logged for entry in history]}))
-    with pytest.raises(CheckError, match=message):
+    log(folder, **logged)
+    with pytest.raises(RuntimeError, match=message):
         check_learning(folder, bound=0.05)
 
 

@@ -15,19 +15,8 @@ TINY |= {"num_key_value_heads": 1, "head_dim": 32, "vocab_size": 128}
 
 def save_random_model(recipe: str, folder: Path, longest: int | None = None, tiny: bool = False) -> None:
     """
-    Saves a model with random weights in bfloat16, and the ladder's tokenizer.
-
-    It says any token as likely as another, so that a text hardly ever ends.
-
-    Args:
-        recipe (`str`):
-            Folder in `recipes` with the model's `config.json`.
-        folder (`Path`):
-            Where to.
-        longest (`int`, *optional*):
-            Longest completion in tokens. If given, so many tokens end a text that one is about a quarter of it.
-        tiny (`bool`, *optional*, defaults to `False`):
-            Whether to keep only the architecture, for a rehearsal.
+    Saves a model of a recipe's shape (`tiny`: of its architecture) with random weights, and the ladder's tokenizer. It
+    says any token as likely as another: with `longest`, so many tokens end a text that one is about a quarter of it.
     """
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
     shape = json.loads((RECIPES / recipe / "config.json").read_text())

@@ -1,5 +1,6 @@
-"""Starts commands whose every descendant can be found and ended again, whatever session or parent it moved to."""
+"""Starts commands and ends them with every descendant, whatever session or parent it moved to."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -7,31 +8,23 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import psutil
+import torch
 
 ROOT = Path(__file__).parents[2]
 MARK = "CODA_SMOKE_COMMAND"  # environment variable that descendants inherit
+MODULES = ("coda_trl", "trl", "torch", "transformers", "accelerate", "peft", "deepspeed", "vllm", "datasets")
 
 
 class Command:
-    """
-    A running command, its output in a file.
-
-    Args:
-        command (`list[str]`):
-            Program and arguments.
-        log (`Path`):
-            File that its output is appended to.
-        environment (`dict[str, str]`):
-            Variables on top of this process's own.
-    """
+    """A running command, its output appended to the file `log`, with `environment` on top of this process's own."""
 
     def __init__(self, command: list[str], log: Path, environment: dict[str, str]):
-        self._mark = uuid.uuid4().hex
-        self.log = log
+        self._mark, self.log = uuid.uuid4().hex, log
         with log.open("a") as output:
             self._process = subprocess.Popen(
                 command,
@@ -46,25 +39,10 @@ class Command:
         return self._process.poll()
 
     def wait(self, deadline: float, watch: Callable[[], str | None] = lambda: None) -> int:
-        """
-        Waits for the end.
-
-        Args:
-            deadline (`float`):
-                Time on the monotonic clock after which the command is hanging.
-            watch (`Callable`, *optional*):
-                Asked twice a second; a text ends the wait.
-
-        Returns:
-            `int`: Exit code.
-
-        Raises:
-            TimeoutError: If the deadline passes.
-            RuntimeError: If `watch` returns a text, with that text.
-        """
+        """The exit code. Past the deadline (monotonic clock), or with a text from `watch`, a `RuntimeError`."""
         while self.poll() is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"still running at the time limit, see {self.log.name}")
+                raise RuntimeError(f"still running at the time limit, see {self.log.name}")
             if (trouble := watch()) is not None:
                 raise RuntimeError(trouble)
             time.sleep(0.5)
@@ -74,11 +52,9 @@ class Command:
         """All living processes of the command."""
         found = []
         for process in psutil.process_iter():
-            try:
+            with contextlib.suppress(psutil.AccessDenied, psutil.NoSuchProcess):  # somebody else's, or just gone
                 if process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
-            except (psutil.AccessDenied, psutil.NoSuchProcess):  # somebody else's, or just gone
-                continue
         return found
 
     def left_behind(self, grace: float = 10.0) -> list[str]:
@@ -87,22 +63,21 @@ class Command:
         return [" ".join(process.cmdline()) for process in alive]
 
     def stop(self) -> None:
-        """Ends all processes that are left."""
-        processes = self.processes()
-        for process in processes:
-            _send(process, signal.SIGTERM)
-        _, alive = psutil.wait_procs(processes, timeout=3)
-        for process in alive:
-            _send(process, signal.SIGKILL)
-        psutil.wait_procs(alive, timeout=5)
+        """Ends all remaining processes."""
+        alive = self.processes()
+        for number, seconds in ((signal.SIGTERM, 3), (signal.SIGKILL, 5)):
+            for process in alive:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
+            _, alive = psutil.wait_procs(alive, timeout=seconds)
         self._process.poll()
 
 
-def _send(process: psutil.Process, signal_number: int) -> None:
-    try:
-        process.send_signal(signal_number)
-    except psutil.NoSuchProcess:
-        pass
+def last_error(log: Path) -> str:
+    """The last line of a log that names an exception, or else its last line."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line and "ChildFailedError" not in line]
+    return (errors or lines or ["no output"])[-1][:300]
 
 
 def free_port() -> int:
@@ -112,34 +87,57 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def launch(
-    script: list[str], log: Path, processes: int, launch_file: Path | None, environment: dict[str, str]
-) -> Command:
-    """
-    Starts training processes.
+def visible(cards: Sequence[int]) -> dict[str, str]:
+    """The variable that leaves a command these cards alone; on a CPU there are none to choose."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, cards))} if cards else {}
 
-    Args:
-        script (`list[str]`):
-            What each runs, with arguments.
-        log (`Path`):
-            File for the output of all.
-        processes (`int`):
-            Number of processes.
-        launch_file (`Path`, *optional*):
-            File of `recipes/accelerate`; `None` on a CPU.
-        environment (`dict[str, str]`):
-            Variables on top of this process's own.
-    """
+
+def launch(script: list[str], log: Path, processes: int, file: Path | None, environment: dict[str, str]) -> Command:
+    """Starts a script in training processes, by `accelerate launch` with a file of `recipes/accelerate`, if any."""
     port = str(free_port())  # vLLM in a single process would take the same one for every training
     paths = [str(ROOT), str(ROOT / "benchmarks"), *sys.path[1:]]
     environment = {"PYTHONPATH": os.pathsep.join(paths), "MASTER_PORT": port} | environment
-    if launch_file is not None:
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(launch_file)]
+    if file is not None:
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(file)]
         command += ["--num_processes", str(processes), "--main_process_port", port]
-    else:  # `accelerate launch --cpu` starts one process, whatever it is asked for
+    else:  # on a CPU `accelerate launch` starts one process, whatever it is asked for
         environment["ACCELERATE_USE_CPU"] = "true"
-        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
-        command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
-        if processes == 1:
-            command = [sys.executable]
+        command = [sys.executable]
+        if processes > 1:
+            command += ["-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
+            command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
     return Command([*command, *script], log, environment)
+
+
+def serve_command(model: str, port: int, max_model_length: int, tensor_parallel: int = 1) -> list[str]:
+    """`vllm serve` as in `recipes/slurm/one_node_server.slurm`."""
+    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, "--port", str(port)]
+    command += ["--max-model-len", str(max_model_length), "--tensor-parallel-size", str(tensor_parallel)]
+    # What TRL needs: weights come in over NCCL, log-probabilities go out.
+    command += ["--weight-transfer-config", '{"backend": "nccl"}', "--logprobs-mode", "processed_logprobs"]
+    return [*command, "--max-logprobs", "-1"]
+
+
+class Server(Command):
+    """A `vllm serve` on cards of its own."""
+
+    def __init__(self, command: list[str], log: Path, cards: Sequence[int]):
+        super().__init__(command, log, {"VLLM_SERVER_DEV_MODE": "1"} | visible(cards))
+
+    def watch(self) -> str | None:
+        """What is wrong if it has ended, for the training's [`Command.wait`]."""
+        return None if self.poll() is None else f"the server ended: {last_error(self.log)}"
+
+
+def machine() -> dict:
+    """Cards and versions."""
+    cards = [torch.cuda.get_device_properties(card) for card in range(torch.cuda.device_count())]
+    packages = packages_distributions()  # vLLM's build for CPUs has another name
+    return {
+        "cards": [card.name for card in cards],
+        "card_gib": [card.total_memory / 2**30 for card in cards],
+        "cuda": torch.version.cuda,
+        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if cards else None,
+        "python": sys.version.split()[0],
+        "versions": {module: version(packages[module][0]) for module in MODULES if module in packages},
+    }

@@ -1,9 +1,6 @@
-"""What every process of `recipes.py` runs: optimizer steps of a shipped recipe, measured by phase.
+"""What every process of `recipes.py` runs, given a specification: steps of a shipped recipe, measured by phase.
 
-    python benchmarks/gpu/recipes_worker.py SPEC.json
-
-`recipes.py` writes the specification and starts this file through `accelerate launch`, once a process. After every
-step the process rewrites `rank-RANK.json` in the folder of the specification.
+After every step the process rewrites `rank-RANK.json` in the folder of the specification.
 """
 
 import json

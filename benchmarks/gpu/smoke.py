@@ -3,144 +3,270 @@ Proves a GPU machine: one command, some ten minutes on two cards.
 
     python benchmarks/gpu/smoke.py [--cases ddp,fsdp2] [--model qwen3-0.6b] [--out runs/benchmarks] [--cpu]
 
-Runs every case of `cases.py` as real processes, prints a table, and writes one JSON file. The exit code is 0 if no
-case failed; a case that lacks a package or a card is skipped, and the table says why. `--cpu` rehearses those that
-need no GPU. See the README beside this file.
+Runs every case as real processes, prints a line each, and writes one JSON file. The exit code is 0 if no case failed;
+a case that lacks a package or a card is skipped. `--cpu` rehearses those that need no GPU. See the README beside it.
 """
 
 import argparse
-import importlib.metadata
+import importlib.util
 import json
-import platform
+import os
+import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from cases import CASES
+from checks import check_learning, check_shaping, read_processes, read_rollouts
 from model import save_random_model
-from records import CheckError
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from training import Case, Model, Place
+from processes import Command, Server, free_port, last_error, launch, machine, serve_command, visible
 
-PACKAGES = ("coda-trl", "trl", "torch", "transformers", "accelerate", "peft", "deepspeed", "vllm", "datasets")
-MODELS = ("ladder", "qwen3-0.6b")
+from coda_trl.ladder import CHECKPOINT
 
-
-@dataclass
-class Result:
-    """
-    Outcome of a case.
-
-    Args:
-        status (`str`):
-            `"passed"`, `"failed"` or `"skipped"`.
-        why (`str`, *optional*, defaults to `""`):
-            Reason, unless it passed.
-        seconds (`float`, *optional*, defaults to `0.0`):
-            Time from start to end.
-        facts (`dict`, *optional*):
-            What the case's function returned.
-        log (`dict[str, str]`, *optional*):
-            Ends of the log files of a case that failed.
-    """
-
-    status: str
-    why: str = ""
-    seconds: float = 0.0
-    facts: dict = field(default_factory=dict)
-    log: dict[str, str] = field(default_factory=dict)
+HERE = Path(__file__).parent
+LAUNCH = HERE.parents[1] / "recipes" / "accelerate"
+GROUP_SIZE, ROLLOUTS, MICRO_BATCH = 16, 80, 20  # five groups a step: with two processes, the third is half on each
+# Seen with vLLM on a CPU, in bfloat16, at the ladder's rate: up to 0.004 with weights that are sent before every step,
+# 0.06 to 0.38 with those of the first step.
+LOGP_BOUND = 0.05
+LAUNCHER_SECONDS = 90  # in which a launcher must end once a process of it was killed
+# What is trained, by --model: longest completion, reward function of `worker.py`, and a rate that moves the policy
+# visibly within a few steps.
+MODELS = {"ladder": (48, "ladder_reward", 3e-4), "qwen3-0.6b": (256, "parity_reward", 1e-5)}
 
 
-def run_case(case: Case, place: Place) -> Result:
-    """Runs a case; whatever goes wrong in it becomes its result."""
-    begin = time.monotonic()
-    try:
-        result = Result("passed", facts=case.run(case, place))
-    except (CheckError, TimeoutError, RuntimeError) as error:
-        result = Result("failed", str(error))
-    except Exception as error:  # a bug of this script, or files that are not as they should be: the others run on
-        result = Result("failed", f"{type(error).__name__}: {error}", log={"smoke.py": traceback.format_exc()})
-    if result.status == "failed":
-        result.log |= {
-            str(path.relative_to(place.folder)): path.read_text(errors="replace")[-4000:]
-            for path in sorted(place.folder.rglob("*.log"))
-        }
-    result.seconds = round(time.monotonic() - begin, 1)
-    return result
+@dataclass(frozen=True)
+class Place:
+    """Where a case runs: folder, cards (none on a CPU), key of `MODELS`, its folder, end on the monotonic clock."""
+
+    folder: Path
+    cards: tuple[int, ...] = ()
+    model: str = "ladder"
+    path: str = CHECKPOINT
+    deadline: float = 0.0
 
 
-def run_cases(cases: dict[str, Case], place: Place, timeout: float, report: Callable[[str, Result], None]) -> None:
-    """
-    Runs cases one after the other: vLLM measures the free memory, and speeds are those of a machine at rest.
-
-    Args:
-        cases (`dict[str, Case]`):
-            Cases by name.
-        place (`Place`):
-            Folder for all of them, all cards, and the model.
-        timeout (`float`):
-            Seconds for each.
-        report (`Callable[[str, Result], None]`):
-            Called after every case.
-    """
-    for name, case in cases.items():
-        why = [f"{package} is not installed" for package in case.missing()]
-        if place.on_cpu and not case.on_cpu:
-            why.append("needs a GPU")
-        elif not place.on_cpu and len(place.cards) < case.cards:
-            why.append(f"needs {case.cards} GPUs, found {len(place.cards)}")
-        here = Place(place.folder / name, place.cards[: case.cards], place.model, time.monotonic() + timeout)
-        report(name, Result("skipped", "; ".join(why)) if why else run_case(case, here))
-
-
-def about(args: argparse.Namespace) -> dict:
-    """Versions, cards and settings."""
-    installed = {distribution.metadata["Name"] for distribution in importlib.metadata.distributions()}
-    cards = [] if args.cpu else [torch.cuda.get_device_properties(card) for card in range(torch.cuda.device_count())]
-    return {
-        "cards": [card.name for card in cards],
-        "card_gib": [card.total_memory / 2**30 for card in cards],
-        "cuda": torch.version.cuda,
-        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if cards else None,
-        "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in installed},
-        "model": args.model,
+def start(case: "Case", place: Place) -> Command:
+    """Starts the training of a case, on its first cards."""
+    longest, reward, learning_rate = MODELS[place.model]
+    on_cpu, uses_vllm = not place.cards, case.config.get("use_vllm", False)
+    vllm = {
+        "vllm_gpu_memory_utilization": 0.3,
+        "vllm_max_model_length": 32 + longest,
+        "learning_rate": 10 * learning_rate,  # so that weights that did not arrive show
     }
+    config = {
+        "per_device_train_batch_size": MICRO_BATCH,
+        "gradient_accumulation_steps": ROLLOUTS // (MICRO_BATCH * case.processes),
+        "num_generations": GROUP_SIZE,
+        "max_completion_length": longest,
+        "max_steps": case.steps,
+        "learning_rate": learning_rate,
+        "model_init_kwargs": {"dtype": "float32"},
+        "bf16": not on_cpu,
+        "use_cpu": on_cpu,
+        "log_completions": True,
+        "num_completions_to_print": 0,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        **(vllm if uses_vllm else {}),
+        **case.config,
+    }
+    place.folder.mkdir(parents=True, exist_ok=True)
+    spec = {"folder": str(place.folder), "model": place.path, "reward": reward, "lora": case.lora, "config": config}
+    path = place.folder / "spec.json"
+    path.write_text(json.dumps(spec | {"problems": ROLLOUTS // GROUP_SIZE * case.steps}, indent=1))
+    environment = {"VLLM_CACHE_ROOT": str(place.folder / "vllm")} | visible(place.cards[: case.processes])
+    script = [str(HERE / "worker.py"), str(path)]
+    launch_file = None if on_cpu else LAUNCH / case.launch
+    return launch(script, place.folder / "train.log", case.processes, launch_file, environment)
 
 
-def print_table(console: Console, results: dict[str, Result]) -> None:
-    table = Table(title="GPU smoke test", title_justify="left")
-    for column in ("Case", "What", "Result"):
-        table.add_column(column)
-    for column in ("Steps", "Tokens/s", "Peak GiB", "Loss", "Reward", "Shaped", "Seconds"):
-        table.add_column(column, justify="right")
-    colours = {"passed": "green", "failed": "red", "skipped": "yellow"}
-    for name, result in results.items():
-        facts = result.facts
-        cells = [""] * 6
-        if facts:
-            metrics, peak = facts["metrics"], facts["peak_gib"]
-            cells = [
-                str(facts["steps"]),
-                f"{facts['tokens_per_second']:.0f}",
-                "-" if peak is None else f"{peak:.2f}",
-                f"{metrics['loss'][-1]:.4f}",
-                f"{metrics['reward'][-1]:.3f}",
-                f"{facts['shaping']['shaped_share']:.0%}",
-            ]
-        status = Text(result.status.upper(), colours[result.status])
-        table.add_row(name, CASES[name].title, status, *cells, f"{result.seconds:.0f}")
-    console.print(table)
-    for name, result in results.items():
-        if result.why:
-            console.print(f"{name}: {result.status}: {result.why}")
+def wait(command: Command, place: Place, watch: Callable[[], str | None] = lambda: None) -> None:
+    """Waits for a training that must succeed."""
+    try:
+        code = command.wait(place.deadline, watch)
+        if code != 0:
+            raise RuntimeError(f"exit code {code}: {last_error(command.log)}")
+    finally:
+        command.stop()
+
+
+def collect(case: "Case", place: Place) -> dict:
+    """Facts of a training that has ended, checked."""
+    shaping = check_shaping(place.folder, case.processes, GROUP_SIZE, case.steps)
+    metrics = check_learning(place.folder, LOGP_BOUND if case.config.get("use_vllm") else None)
+    tokens = [sum(seen["lengths"]) for seen in read_rollouts(place.folder, case.processes).values()]
+    facts = read_processes(place.folder, case.processes, tokens)
+    held = facts["parameters_held"]
+    if case.sharded and not max(held) < 0.75 * facts["parameters"]:
+        raise RuntimeError(f"not sharded: the processes hold {held} of {facts['parameters']} parameters")
+    return {"steps": case.steps, "tokens": tokens, **facts, "shaping": shaping, "metrics": metrics}
+
+
+def run_training(case: "Case", place: Place) -> dict:
+    """One training."""
+    wait(start(case, place), place)
+    return collect(case, place)
+
+
+def run_server(case: "Case", place: Place) -> dict:
+    """`vllm serve` on the second card, training on the first, as in `recipes/slurm/one_node_server.slurm`."""
+    port = free_port()
+    place.folder.mkdir(parents=True, exist_ok=True)
+    command = serve_command(place.path, port, 32 + MODELS[place.model][0])
+    command += ["--gpu-memory-utilization", "0.3", "--enforce-eager"]  # eager: starts faster
+    server = Server(command, place.folder / "server.log", place.cards[1:])
+    options = {"vllm_server_host": "127.0.0.1", "vllm_server_port": port, "vllm_group_port": free_port()}
+    options["vllm_server_timeout"] = max(1.0, place.deadline - time.monotonic())
+    case = replace(case, config=case.config | options)
+    try:
+        wait(start(case, place), place, server.watch)
+    finally:
+        server.stop()
+    return collect(case, place)
+
+
+def run_killed(case: "Case", place: Place) -> dict:
+    """
+    `kill -9` of the last process in the middle of a run. The launcher must end by itself and leave no process behind;
+    the same command again must resume from the last checkpoint, and see the problems of an uninterrupted run.
+    """
+    whole, hit = (replace(place, folder=place.folder / name) for name in ("uninterrupted", "killed"))
+    uninterrupted, victim = start(case, whole), start(case, hit)
+    try:
+        step = _kill_last_process(case, hit, victim)
+        killed = time.monotonic()
+        code = victim.wait(min(killed + LAUNCHER_SECONDS, place.deadline))
+        launcher_seconds = time.monotonic() - killed
+        if code == 0:
+            raise RuntimeError("the launcher reports success though a process was killed")
+        if left := victim.left_behind():
+            raise RuntimeError(f"the launcher ended but left processes behind: {left}")
+        if any(hit.folder.glob("process-*.json")):
+            raise RuntimeError("the run was over before it was hit")
+        wait(start(case, hit), hit)
+        wait(uninterrupted, whole)
+    finally:
+        victim.stop()
+        uninterrupted.stop()
+    facts = collect(case, hit)
+    collect(case, whole)
+    if facts["resumed_from"] is None:
+        raise RuntimeError("the restart did not begin from a checkpoint")
+    expected, found = (read_rollouts(path.folder, case.processes) for path in (whole, hit))
+    for number, seen in expected.items():
+        if found[number]["problems"] != seen["problems"]:
+            raise RuntimeError(f"step {number} after the restart has problems {found[number]['problems']}")
+    same = sum(found[number]["lengths"] == seen["lengths"] for number, seen in expected.items())
+    own = {"killed_in_step": step, "launcher_seconds": launcher_seconds, "steps_with_the_same_rollouts": same}
+    return facts | own
+
+
+def _kill_last_process(case: "Case", place: Place, command: Command) -> int:
+    """Waits for a step after the first checkpoint, and kills the last process in it. Returns the step."""
+    rollouts = place.folder / f"rollouts-{case.processes - 1}.jsonl"
+    # Rollouts of this step are there once every process is done with the one before, and with its checkpoint.
+    target = case.config["save_steps"] + 2
+    while command.poll() is None:
+        if time.monotonic() > place.deadline:
+            raise RuntimeError("still running at the time limit, not yet hit")
+        rows = rollouts.read_text().splitlines() if rollouts.exists() else []
+        if len(rows) >= target:
+            row = json.loads(rows[target - 1])
+            os.kill(row["pid"], signal.SIGKILL)
+            return row["step"]
+        time.sleep(0.02)
+    raise RuntimeError(f"ended before it was hit: {last_error(command.log)}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that is proved: what `run` does, by a file of `recipes/accelerate`, with fields of the config."""
+
+    run: Callable[["Case", Place], dict] = run_training
+    launch: str = "one_gpu.yaml"
+    processes: int = 1
+    servers: int = 0  # further cards
+    needs: tuple[str, ...] = ()  # packages
+    on_cpu: bool = True
+    lora: bool = False
+    sharded: bool = False  # every process must hold a part of the parameters only
+    steps: int = 5
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def why_not(self, place: Place, on_cpu: bool) -> str:
+        """What it lacks here."""
+        lacking = [f"{name} is not installed" for name in self.needs if importlib.util.find_spec(name) is None]
+        cards = self.processes + self.servers
+        if on_cpu and not self.on_cpu:
+            lacking.append("needs a GPU")
+        elif not on_cpu and len(place.cards) < cards:
+            lacking.append(f"needs {cards} GPUs, found {len(place.cards)}")
+        return "; ".join(lacking)
+
+
+# The correction also logs how far vLLM and the trainer differ.
+VLLM = {"use_vllm": True, "vllm_mode": "colocate", "vllm_importance_sampling_mode": "token_truncate"}
+GPU_VLLM = {"needs": ("vllm",), "on_cpu": False}
+TWO, SHARDED = {"launch": "two_gpus.yaml", "processes": 2}, {"processes": 2, "on_cpu": False}
+CASES = {
+    "vllm": Case(**GPU_VLLM, config=VLLM),
+    "vllm-sleep": Case(**GPU_VLLM, config=VLLM | {"vllm_enable_sleep_mode": True}),
+    "server": Case(run_server, servers=1, **GPU_VLLM, config=VLLM | {"vllm_mode": "server"}),
+    "kill": Case(run_killed, **TWO, steps=8, config={"save_strategy": "steps", "save_steps": 3}),
+    "one-gpu": Case(),
+    "ddp": Case(**TWO),
+    "fsdp2": Case(launch="fsdp2.yaml", **SHARDED, sharded=True),
+    "zero2": Case(launch="zero2.yaml", **SHARDED, needs=("deepspeed",)),
+    "zero3": Case(launch="two_gpus_zero3.yaml", **SHARDED, sharded=True, needs=("deepspeed",)),
+    "lora": Case(**TWO, lora=True, needs=("peft",)),
+}
+
+
+def run_case(case: Case, place: Place) -> dict:
+    """Runs a case; whatever goes wrong in it becomes its result, so that the others run on."""
+    begin = time.monotonic()
+    result = {"status": "passed", "why": "", "facts": {}, "log": {}}
+    try:
+        result["facts"] = case.run(case, place)
+    except Exception as error:
+        known = isinstance(error, RuntimeError)
+        logs = {str(path.relative_to(place.folder)): path for path in sorted(place.folder.rglob("*.log"))}
+        result |= {
+            "status": "failed",
+            "why": str(error) if known else f"{type(error).__name__}: {error}",
+            "log": ({} if known else {"smoke.py": traceback.format_exc()})
+            | {name: path.read_text(errors="replace")[-4000:] for name, path in logs.items()},
+        }
+    return result | {"seconds": round(time.monotonic() - begin, 1)}
+
+
+def run_cases(cases: dict[str, Case], place: Place, timeout: float, report: Callable[[str, dict], None]) -> None:
+    """Runs cases one after the other: vLLM measures the free memory, and speeds are those of a machine at rest."""
+    for name, case in cases.items():
+        here = replace(place, folder=place.folder / name, deadline=time.monotonic() + timeout)
+        here = replace(here, cards=place.cards[: case.processes + case.servers])
+        why = case.why_not(place, on_cpu=not place.cards)
+        report(name, {"status": "skipped", "why": why, "seconds": 0.0} if why else run_case(case, here))
+
+
+def line(result: dict) -> str:
+    """A result in a line."""
+    if result["status"] != "passed":
+        return f"{result['status'].upper()}: {result['why']}"
+    facts = result["facts"]
+    peak = "" if facts["peak_gib"] is None else f", {facts['peak_gib']:.2f} GiB at most"
+    return (
+        f"PASSED in {result['seconds']:.0f} s: {facts['steps']} steps, {facts['tokens_per_second']:.0f} tokens/s{peak}"
+        f", reward {facts['metrics']['reward'][-1]:.3f}, {facts['shaping']['shaped_share']:.0%} shaped"
+    )
 
 
 def main(argv: list[str]) -> int:
@@ -157,31 +283,27 @@ def main(argv: list[str]) -> int:
     if not args.cpu and not torch.cuda.is_available():
         parser.error("torch sees no GPU. Use --cpu to rehearse.")
 
-    console = Console(width=max(120, Console().width), markup=False, highlight=False)
-    facts = about(args)
-    hardware = "cpu" if args.cpu else f"{len(facts['cards'])}x-{facts['cards'][0].lower().replace(' ', '-')}"
+    about = machine() | {"model": args.model}
+    hardware = "cpu" if args.cpu else f"{len(about['cards'])}x-{about['cards'][0].lower().replace(' ', '-')}"
     path = args.out / f"smoke-{args.model}-{hardware}.json"
     args.out.mkdir(parents=True, exist_ok=True)
     begin, results = time.monotonic(), {}
 
-    def report(name: str, result: Result) -> None:
+    def report(name: str, result: dict) -> None:
         results[name] = result
         seconds = round(time.monotonic() - begin, 1)
-        console.print(f"{seconds:4.0f} s  {name}: {result.status} {result.why}")
-        rows = {case: asdict(found) for case, found in results.items()}
-        path.write_text(json.dumps({"about": facts, "seconds": seconds, "cases": rows}, indent=1) + "\n")
+        print(f"{name:<10} {line(result)}", flush=True)
+        path.write_text(json.dumps({"about": about, "seconds": seconds, "cases": results}, indent=1) + "\n")
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = (args.work or Path(temporary)).resolve()
-        model = Model()
-        if args.model == "qwen3-0.6b":
-            model = Model(str(folder / "model"), longest=256, reward="parity_reward", learning_rate=1e-5)
-            save_random_model("qwen3-0.6b", folder / "model", longest=model.longest)
-        place = Place(folder, () if args.cpu else tuple(range(torch.cuda.device_count())), model, deadline=0.0)
+        place = Place(folder, () if args.cpu else tuple(range(len(about["cards"]))), args.model)
+        if args.model != "ladder":
+            save_random_model(args.model, folder / "model", longest=MODELS[args.model][0])
+            place = replace(place, path=str(folder / "model"))
         run_cases({name: CASES[name] for name in args.cases}, place, args.timeout, report)
-    print_table(console, results)
-    console.print(f"Results: {path}")
-    return int(any(result.status == "failed" for result in results.values()))
+    print(f"Results: {path}")
+    return int(any(result["status"] == "failed" for result in results.values()))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,8 @@
-"""What every process of a smoke case runs: a short CODA training that leaves facts behind.
+"""What every process of a smoke case runs, given a specification by `smoke.py`: a short CODA training.
 
-    python benchmarks/gpu/worker.py SPEC.json
-
-`smoke.py` writes the specification (see `cases.Training`) and starts this file through `accelerate launch`, once a
-process. Into the case's folder go, besides TRL's own output:
-
-- `rollouts-RANK.jsonl`: one line a step with the problems, base rewards and lengths that this process alone saw, from
-  inside the reward function, before anything is gathered;
-- `process-RANK.json`: card, peak memory, seconds a step, parameters held;
-- `state.json`: the trainer's log, by the main process.
-
-A folder that holds a checkpoint is resumed.
+Into the case's folder go `rollouts-RANK.jsonl` (a line a step: problems, base rewards and lengths that this process
+alone saw, before anything is gathered), `process-RANK.json` (card, memory, seconds a step, parameters held), and the
+trainer's `state.json`. A folder that holds a checkpoint is resumed.
 """
 
 import functools
@@ -25,6 +17,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
+from trl import ModelConfig, get_peft_config
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.ladder import make_dataset
@@ -94,12 +87,9 @@ def main(spec: dict) -> None:
     dataset = make_dataset(spec["problems"], seed=0)
     dataset = dataset.add_column("problem", list(range(len(dataset))))
     args = CodaGRPOConfig(str(folder), **spec["config"])
-    if spec["lora"]:
-        from peft import LoraConfig
-
-        peft_config = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
-    else:
-        peft_config = None
+    lora = ModelConfig(
+        use_peft=spec["lora"], lora_r=8, lora_alpha=16, lora_target_modules=["all-linear"], lora_dropout=0
+    )
     if args.use_cpu and args.world_size > 1:
         # transformers loads the optimizer to `args.device`, which is "cpu:0" here; torch only knows "cpu".
         torch.serialization.register_package(
@@ -113,7 +103,7 @@ def main(spec: dict) -> None:
         args=args,
         train_dataset=dataset,
         callbacks=[watch],
-        peft_config=peft_config,
+        peft_config=get_peft_config(lora),
     )
     checkpoint = get_last_checkpoint(str(folder))
     trainer.train(resume_from_checkpoint=checkpoint)

@@ -18,7 +18,7 @@ def test_two_processes_train_beside_a_server(tmp_path):
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
 
     command = [sys.executable, "benchmarks/gpu/recipes.py", "--model", "qwen3-4b", "--gpus", "3", "--server", "1"]
-    command += ["--rollouts", "generated", "--longest", "16", "--steps", "full", "lognormal", "--cpu", "--tiny"]
+    command += ["--rollouts", "generated", "--longest", "16", "--steps", "full", "lognormal", "--tiny"]
     path = os.pathsep.join([str(about.parent), str(ROOT)])
     done = subprocess.run(
         [*command, "--out", str(tmp_path)],

@@ -1,0 +1,49 @@
+"""What the benchmarks share: times in turns, and results that name the machine."""
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+import torch
+
+
+def parser_of(description: str) -> argparse.ArgumentParser:
+    """A command line with a folder for the results."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
+    return parser
+
+
+def hardware() -> str:
+    """The card, or CPU."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+
+def machine(*modules: str) -> dict:
+    """Processor and versions of Python and of the modules that are installed."""
+    packages = packages_distributions()  # vLLM's build for CPUs has another name
+    versions = {module: version(packages[module][0]) for module in modules if module in packages}
+    return {"processor": platform.processor() or platform.machine(), "python": platform.python_version()} | versions
+
+
+def in_turns(
+    sides: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of every side, one call of each a round, so that what else the machine does hits all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            start = clock()
+            side()
+            seconds[name].append(clock() - start)
+    return seconds
+
+
+def write(path: Path, content: dict) -> None:
+    """Writes results as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
