@@ -9,8 +9,8 @@ import sys
 import warnings
 from pathlib import Path
 
-from accelerate import PartialState
 from datasets import Dataset
+from small_training import run_and_leave
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
@@ -81,6 +81,4 @@ def main(model: str, folder: Path, processes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(os.environ["WORLD_SIZE"]))
-    PartialState().wait_for_everyone()  # gloo can hang or abort when it is taken down right behind its last gathering
-    PartialState().destroy_process_group()
+    run_and_leave(main, sys.argv[1], Path(sys.argv[2]), int(os.environ["WORLD_SIZE"]))

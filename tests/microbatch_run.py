@@ -13,6 +13,7 @@ from accelerate import PartialState
 from accelerate.utils import DistributedType
 from datasets import Dataset
 from peft import LoraConfig
+from small_training import run_and_leave
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from trl import GRPOTrainer
@@ -201,6 +202,4 @@ def main(model: str, folder: Path, sharding: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
-    PartialState().wait_for_everyone()  # gloo can hang or abort when it is taken down right behind its last gathering
-    PartialState().destroy_process_group()
+    run_and_leave(main, sys.argv[1], Path(sys.argv[2]), sys.argv[3])

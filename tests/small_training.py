@@ -1,12 +1,14 @@
 """A training of a second on a CPU, and what it leaves behind, for every test that needs one."""
 
 import dataclasses
+import gc
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
+from accelerate import PartialState
 from datasets import Dataset
 from trl import GRPOConfig
 
@@ -83,3 +85,12 @@ def launch(script: Path, *arguments: str, processes: int, timeout: int = 300) ->
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout + done.stderr
+
+
+def run_and_leave(main, *arguments) -> None:
+    """What a process of `launch` does. Leaves with the others, and at once: gloo can hang or abort when taken down."""
+    gc.freeze()  # as in conftest.py
+    main(*arguments)
+    PartialState().wait_for_everyone()
+    sys.stdout.flush()
+    os._exit(0)
