@@ -10,13 +10,15 @@ TRL_PINS := $(if $(filter oldest,$(TRL)),$(LOWEST),trl==$(TRL))
 # TRL 1.15 computes log-probabilities with Triton only, which a CPU can interpret.
 TRITON := $(if $(filter 1.15%,$(TRL)),1)
 TRL_TESTS := tests/test_trainer.py tests/test_drop_in.py tests/test_microbatch.py tests/test_compatibility.py tests/test_correctness.py
+# A process per core; each takes about a gigabyte. A file's tests share what is made for them, so they stay together.
+PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 export TOKENIZERS_PARALLELISM := false
 # Keep freed memory in the process: with tensors this small, getting it back from the system takes most of the time.
 export MALLOC_MMAP_MAX_ := 0
 export MALLOC_TRIM_THRESHOLD_ := 8589934592
 export MALLOC_TOP_PAD_ := 67108864
 
-.PHONY: install quickstart test test-vllm test-trl lint format docs notebooks reproduce reproduction-tables checkpoint clean
+.PHONY: install quickstart test check test-vllm test-trl lint format docs notebooks reproduce reproduction-tables checkpoint clean
 
 install: $(VENV)/.installed ## Make .venv with the pinned versions
 
@@ -32,8 +34,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 quickstart: install ## Train GRPO and CODA on the ladder, print the table, write plots and the report
 	$(BIN)/python recipes/quickstart.py
 
-test: install ## Run all tests
-	$(BIN)/python -m pytest
+test: install ## Run all tests, on all cores
+	$(BIN)/python -m pytest $(PARALLEL)
+
+check: lint ## Check style and layers, and run all tests that are not marked as slow
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 test-vllm: $(VLLM_VENV)/.installed ## Run the tests that need vLLM, on the CPU, in an environment of their own
 	$(VLLM_VENV)/bin/python -m pytest tests/with_vllm

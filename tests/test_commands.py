@@ -18,6 +18,7 @@ from test_docs import PAGES, ROOT, SCRIPTS, commands, name
 from coda_trl.evaluation import EvaluationConfig
 from coda_trl.ladder import CHECKPOINT
 
+pytestmark = pytest.mark.slow
 SOURCES = [*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "recipes").glob("*.py"), *(ROOT / "coda_trl").rglob("*.py")]
 # What makes a run small. Later arguments win.
 SMALLER = {

@@ -11,6 +11,8 @@ from small_training import launch, metrics, table
 
 from coda_trl import shape_rewards
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def one_process(tiny_model, tmp_path_factory) -> Path:

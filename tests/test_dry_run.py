@@ -506,6 +506,7 @@ def test_a_run_on_the_cpu_has_no_memory_of_a_gpu(tiny_recipe):
         assert status == 0 and "Memory of one GPU" not in text
 
 
+@pytest.mark.slow
 def test_peft_is_needed_for_lora_alone(tiny_recipe):
     """As the recipes for whole models, in an environment without it."""
     code = (

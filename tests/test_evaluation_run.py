@@ -367,6 +367,7 @@ evaluate(settings({model!r}, {folder!r}), [benchmark])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_without_losing_or_doubling_a_sample(tiny_model, tmp_path):
     unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"
     evaluate(settings(tiny_model, unbroken), [sums(10)])

@@ -14,6 +14,7 @@ import pytest
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.vllm_engine import VLLMEngine
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 
 # Answers with what it was asked, so that a test can see it: seed of each sample, prompt, and the replica's GPUs.

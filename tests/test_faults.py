@@ -304,12 +304,14 @@ def start(command: list[str], fault: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_a_killed_process_was_writing_is_left_out(command, tmp_path):
     assert start(command, KILLED).returncode == -signal.SIGKILL
     assert (tmp_path / "out" / "checkpoint-2" / "optimizer.pt").is_file()
     assert find_last_whole_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-1")
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_no_checkpoint_and_all_processes_go_on_from_the_same(command, tmp_path):
     run = start(command, FULL)
     assert run.returncode == 1 and "_save_optimizer_and_scheduler" in run.stderr

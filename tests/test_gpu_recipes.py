@@ -26,6 +26,7 @@ def run(out: Path, *options: str) -> tuple[int, dict]:
     return code, json.loads(path.read_text())["results"][0]
 
 
+@pytest.mark.slow
 def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
     kinds = ["full", "lognormal", "lognormal-trl"]
     code, result = run(tmp_path, "--gpus", "2", "--rollouts", "generated", "--longest", "16", "--steps", *kinds)

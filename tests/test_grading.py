@@ -178,6 +178,7 @@ def test_no_answer_ends_a_training_or_keeps_it_waiting(pool, answer):
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.slow
 def test_hostile_text_is_wrong_and_bounded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hostile = [case for case in CASES if case["kind"].startswith(("hostile", "adv_"))]
@@ -336,6 +337,7 @@ def test_documented_examples_run(module):
         assert doctest.DocTestRunner().run(example).failed == 0
 
 
+@pytest.mark.slow
 def test_grade_is_bounded_and_says_none_for_the_gold_only():
     assert grade(r"\boxed{\frac{\sqrt{3}}{3}}", r"\frac{1}{\sqrt{3}}") is True
     assert grade(r"\boxed{1+}", "2") is False

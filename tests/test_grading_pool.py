@@ -24,6 +24,7 @@ from coda_trl.grading.jobs import Job
 from coda_trl.grading.pool import default_workers
 from coda_trl.grading.rules import Case
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 # Computer algebra takes minutes to tell these integrals from that of the gold.
 HANGS = [rf"\boxed{{\int \frac{{\sin({number} x)\log(x)}}{{1+x^7}} dx}}" for number in range(1, 9)]

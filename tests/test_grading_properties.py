@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,6 +200,7 @@ NEIGHBOURS = [  # expressions in n, none of which has the same value at n and n 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(NEIGHBOURS), st.integers(2, 400))
+@pytest.mark.slow
 def test_the_next_integer_is_never_accepted(form, n):
     gold, other = (normalize(form.replace("N", str(value))) for value in (n, n + 1))
     assert algebra.equal(gold, gold) and algebra.equal(f"0+{gold}", gold)

@@ -142,6 +142,7 @@ def test_shipped_checkpoint_is_what_the_pretraining_makes():
     assert tokenizer.apply_chat_template(make_dataset(1)[0]["prompt"], tokenize=False).endswith("= ")
 
 
+@pytest.mark.slow
 def test_pretraining_makes_a_checkpoint(tmp_path):
     pretrain(str(tmp_path), steps=4, batch_size=16, demonstrations=64, learning_rate=1e-3, device="cpu")
     shipped = AutoModelForCausalLM.from_pretrained(CHECKPOINT)
@@ -151,6 +152,7 @@ def test_pretraining_makes_a_checkpoint(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_process_that_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

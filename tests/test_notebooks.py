@@ -56,6 +56,7 @@ def texts_of(notebook, cell_id):
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_runs_in_smoke_mode_with_the_numbers_that_are_stored(path, notebook):
     executed = runner.execute(path, smoke=True)  # raises where a cell fails
     for cell_id in DETERMINISTIC.get(path.name[:2], []):

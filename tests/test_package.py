@@ -96,6 +96,7 @@ def test_without_arguments_it_says_what_to_give(caplog):
         ("coda_trl.report", ("torch", "transformers", "trl")),
     ],
 )
+@pytest.mark.slow
 def test_a_layer_loads_no_more_than_it_needs(module, absent):
     code = f"import sys, {module}; print([name for name in {absent} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -167,6 +167,7 @@ def table() -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_values_ignore_padding_where_it_moves():
     architectures, methods = moving()
     makers = dict.fromkeys(architectures, make_model) | dict.fromkeys(methods, make_peft_model)

@@ -472,6 +472,7 @@ def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path):
     assert any("unfinished" in sentence for sentence in missing)
 
 
+@pytest.mark.slow
 def test_runs_with_budgets_form_one_curve(tmp_path):
     runs = {"GRPO": write_samples(tmp_path / "grpo")}
     for budget in (64, 128):
@@ -563,6 +564,7 @@ def test_samples_with_a_prompt_that_is_no_text_are_shown(tmp_path, prompt, undra
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.slow
 def test_answers_and_references_of_no_tokens_are_shown(tmp_path):
     runs = {"none": write_samples(tmp_path / "a", token_factor=0), "some": write_samples(tmp_path / "b")}
     for reference in runs:
@@ -586,6 +588,7 @@ def test_a_benchmark_may_be_called_average(tmp_path, undrawn):
     assert table["accuracy"]["columns"] == ["", "Average", "other", "Average of all"]
 
 
+@pytest.mark.slow
 def test_a_second_report_leaves_nothing_of_the_first(tmp_path):
     mine = tmp_path / "page" / "figures" / "mine.png"
     full_run = write_log(write_samples(tmp_path / "a", problems=8))

@@ -388,6 +388,7 @@ def published() -> tuple[Results, Results]:
     return rebuild.read()
 
 
+@pytest.mark.slow
 def test_page_is_in_step_with_the_runs(published):
     """After new runs: `make reproduction-tables`."""
     results, repetition = published

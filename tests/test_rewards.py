@@ -49,6 +49,7 @@ def test_accuracy_reward_logs_what_was_compared():
     assert log.metrics["coda/grading_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_accuracy_reward_counts_timeouts(monkeypatch):
     from coda_trl.grading import GradingPool
 

@@ -39,6 +39,7 @@ def run_cases(cases: dict[str, Case], place: Place, timeout: float) -> dict:
     return results
 
 
+@pytest.mark.slow
 def test_failing_and_hanging_cases_do_not_stop_the_others(tmp_path):
     # The hanging one has a child in a session of its own, as the workers of torchrun are.
     child = f"import subprocess, time; subprocess.Popen(['{sys.executable}', '-c', 'import time; time.sleep(600)'], "
@@ -64,6 +65,7 @@ def test_failing_and_hanging_cases_do_not_stop_the_others(tmp_path):
     assert wide["wide"]["why"] == "needs 3 GPUs, found 2"
 
 
+@pytest.mark.slow
 def test_a_command_is_stopped_with_its_orphans(tmp_path):
     # The child ignores SIGTERM, has its own session, and its parent is gone.
     child = (
@@ -205,6 +207,7 @@ def test_random_model_ends_texts_at_about_a_quarter(tmp_path):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_one_case_for_real(tmp_path, capsys):
     assert smoke.main(["--cpu", "--cases", "one-gpu,vllm-sleep", "--out", str(tmp_path), "--timeout", "280"]) == 0
     results = json.loads((tmp_path / "smoke-ladder-cpu.json").read_text())

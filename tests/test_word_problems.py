@@ -155,6 +155,7 @@ def test_overrides_win_over_recipe_and_rehearsal(runner, tmp_path):
     assert words[-2:] == ["--learning_rate", "1e-5"] and words[words.index("--seed") + 1] == "2"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_tried_again_and_one_that_was_stopped_is_not(runner, tmp_path):
     log = tmp_path / "log.txt"
     once = f"import os, sys; path = {str(tmp_path / 'seen')!r}; seen = os.path.exists(path); open(path, 'w')"
@@ -183,6 +184,7 @@ def test_no_two_starts_fall_together_not_even_those_of_failed_runs(runner, tmp_p
     assert len(times) == 6 and min(b - a for a, b in itertools.pairwise(times)) > 0.09
 
 
+@pytest.mark.slow
 def test_rehearsal_from_a_random_model_to_tables(tmp_path, monkeypatch, capsys):
     results, work = tmp_path / "results.jsonl", tmp_path / "work"
     argv = ["run", "--tiny", "--keep", "--seeds", "1", "--only", "start", "coda"]
