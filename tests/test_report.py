@@ -173,6 +173,7 @@ def full(tmp_path_factory):
     return build_report(runs, "GRPO", folder / "report")
 
 
+@pytest.mark.slow
 def test_a_full_report_shows_everything(full):
     content = read_tables(full)
     assert set(content["tables"]) == {
