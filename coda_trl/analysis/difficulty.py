@@ -19,8 +19,7 @@ from ..evaluation.metrics import accuracy
 
 PERCENTILES = (10, 30, 50, 70, 90)
 
-# The paper's thresholds on the success rate: from the first on a problem is easy, up to the second hard.
-EASY, HARD = 0.75, 0.25
+PAPER_THRESHOLDS = (0.75, 0.25)  # success rates from which a problem is easy, and up to which hard
 BANDS = ("easy", "medium", "hard")
 
 Key = tuple[str, str]  # benchmark, problem id
@@ -88,14 +87,11 @@ class Sorting:
         """Whether a part of a problem can be sorted. Shape `(P, parts)`."""
         return ~np.isnan(self.success_rate)
 
-    def bands(self) -> dict[str, np.ndarray]:
-        """Whether a part of a problem is easy (rate of at least 0.75), medium or hard (at most 0.25), by band. Shape
-        `(P, parts)` each."""
-        easy, hard = (
-            self.success_rate >= EASY - 1e-9,
-            self.success_rate <= HARD + 1e-9,
-        )  # means of shares are not exact
-        return {"easy": easy, "medium": self.sorted & ~easy & ~hard, "hard": hard}
+    def bands(self, easy: float = 0.75, hard: float = 0.25) -> dict[str, np.ndarray]:
+        """Whether a part of a problem is easy (rate of at least `easy`), medium or hard (at most `hard`), by band.
+        Shape `(P, parts)` each."""
+        is_easy, is_hard = self.success_rate >= easy - 1e-9, self.success_rate <= hard + 1e-9  # means are not exact
+        return {"easy": is_easy, "medium": self.sorted & ~is_easy & ~is_hard, "hard": is_hard}
 
     def buckets(self, percentiles: Sequence[float] = PERCENTILES) -> dict[str, np.ndarray]:
         """Whether a part of a problem is in a bucket, see [`difficulty_buckets`], hardest first, by

@@ -1,16 +1,19 @@
 """What the sections share: runs, reference, and the difficulty of each problem."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ..analysis.difficulty import Sorting, pool_problems, sort_problems
+from ..analysis.difficulty import PAPER_THRESHOLDS, Sorting, pool_problems, sort_problems
 from ..evaluation.columns import PARTS, SampleColumns
+from ..evaluation.comparison import Comparison, compare_within
 from ..evaluation.metrics import Outcomes
 from .runs import Run
+from .style import run_styles
 
 CROSS_FIT = (
     f"No run is judged on the samples that sorted it: the samples of a problem are divided into {PARTS} parts, and "
@@ -19,26 +22,9 @@ CROSS_FIT = (
 NEEDS = "at least two samples with a verdict (samples.jsonl) of a problem: some sort, the others are measured."
 
 
-def without_verdict(runs: Sequence[Run]) -> str:
-    """How many samples have no verdict, and what that means for accuracies; empty if all have one."""
-    counts = {run.name: sum(int(np.isnan(columns.correct).sum()) for columns in run.samples.values()) for run in runs}
-    found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-    return f"Answers without a verdict count for tokens alone: {found}." if found else ""
-
-
 @dataclass(frozen=True)
 class View:
-    """
-    Some runs on problems that are sorted for all of them alike.
-
-    Args:
-        runs (`list[Run]`):
-            The runs.
-        sorters (`list[Run]`):
-            Those whose success rate, with equal weight, says how difficult a problem is.
-        reference (`Run`, *optional*):
-            The run that others are compared with.
-    """
+    """Some runs on problems that are sorted, for all of them alike, by the success rates of `sorters`."""
 
     runs: list[Run]
     sorters: list[Run]
@@ -50,9 +36,16 @@ class View:
         return sort_problems([run.samples for run in self.sorters])
 
     @cached_property
+    def thresholds(self) -> tuple[float, float]:
+        """Success rates from which a problem is easy and up to which hard: those that the first run was trained with
+        that is not the reference, or else the reference; the paper's where none is known."""
+        stored = (run.thresholds for run in [*self.others, *self.runs])
+        return next(filter(None, stored), PAPER_THRESHOLDS)
+
+    @cached_property
     def bands(self) -> dict[str, np.ndarray]:
         """Easy, medium and hard ones, see [`Sorting.bands`]; without those in which a sorting run has no samples."""
-        bands = self.sorting.bands().items()
+        bands = self.sorting.bands(*self.thresholds).items()
         return {band: chosen for band, chosen in bands if self.num_problems(chosen, *self.sorters)}
 
     @cached_property
@@ -74,11 +67,20 @@ class View:
         columns = self.columns[run.name]
         return self.bands[band][columns.problem, columns.part]
 
+    def compare(self, run: Run, band: str) -> Comparison:
+        """A run against the reference in a band."""
+        return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
+
     def num_problems(self, chosen: np.ndarray, *runs: Run) -> int:
         """Number of problems with a chosen part that each of the runs (by default, any) has samples of."""
         there = [self.parts(run).samples > 0 for run in runs or self.runs]
         there = np.all(there, axis=0) if runs else np.any(there, axis=0)
         return int((chosen & there).any(axis=1).sum())
+
+    def describe(self, band: str) -> str:
+        """The band with its threshold."""
+        easy, hard = (f"{round(100 * bound, 1):g}%" for bound in self.thresholds)
+        return {"easy": f"easy (success ≥ {easy})", "medium": "medium", "hard": f"hard (success ≤ {hard})"}[band]
 
     @property
     def sorted_by(self) -> str:
@@ -97,20 +99,11 @@ class View:
 @dataclass(frozen=True)
 class ComparedRuns:
     """
-    The runs of a report.
+    The runs of a report, and the one of them that others are compared with (`None` for a single run).
 
-    Args:
-        runs (`list[Run]`):
-            All runs, in the order given.
-        reference (`Run`, *optional*):
-            The run that others are compared with; `None` if there is only one run.
-        difficulty_runs (`Sequence[Run]`, *optional*):
-            The runs whose success rate says how difficult a problem is. By default every comparison is sorted by the
-            two runs that it compares, so that no other run moves its numbers.
-        groups (`Mapping[str, list[str]]`, *optional*, defaults to `{}`):
-            Benchmarks that are shown as one, by the name they go by together.
-        checkpoints (`Sequence[Run]`, *optional*):
-            Evaluations of checkpoints, which are shown over their steps alone.
+    Every comparison is sorted by the two runs that it compares, so that no other run moves its numbers, unless there
+    are `difficulty_runs`. `groups` holds benchmarks that are shown as one, `checkpoints` evaluations that are shown
+    over their steps alone.
     """
 
     runs: list[Run]
@@ -130,6 +123,12 @@ class ComparedRuns:
         return [run for run in self.runs if run.samples]
 
     @cached_property
+    def styles(self) -> dict[str, dict[str, Any]]:
+        """How each run is drawn, trainings of which there are only checkpoints included."""
+        names = [*(run.name for run in self.runs), *(run.checkpoint[0] for run in self.checkpoints)]
+        return run_styles(list(dict.fromkeys(names)), self.reference.name if self.reference else None)
+
+    @cached_property
     def views(self) -> list[View]:
         """Runs on problems that are sorted for all of them alike, as far as any can be sorted."""
         reference = self.reference if self.reference is not None and self.reference.samples else None
@@ -141,6 +140,15 @@ class ComparedRuns:
         else:
             views = [View([run], [run], None) for run in self.sampled]
         return [view for view in views if view.bands]
+
+    def in_band(self, band: str) -> Iterator[tuple[str, View, Run]]:
+        """The band with every run that may have samples in it, for each comparison."""
+        return ((band, view, run) for view in self.views if band in view.bands for run in view.runs)
+
+    @property
+    def compared(self) -> list[tuple[View, Run]]:
+        """The runs that have samples to compare with the reference's."""
+        return [(view, run) for view in self.views if view.reference for run in view.others]
 
     @property
     def difficulty(self) -> str:
@@ -161,3 +169,13 @@ class ComparedRuns:
         if len({view.extent for view in self.views}) == 1:
             return f"{self.views[0].extent}."
         return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
+
+    @property
+    def without_verdict(self) -> str:
+        """How many samples have no verdict, and what that means for accuracies; empty if all have one."""
+        counts = {
+            run.name: sum(int(np.isnan(columns.correct).sum()) for columns in run.samples.values())
+            for run in self.sampled
+        }
+        found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        return f"Answers without a verdict count for tokens alone: {found}." if found else ""

@@ -1,12 +1,11 @@
 """Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isnan
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from ..evaluation.bootstrap import Estimate
@@ -19,21 +18,8 @@ TONE_MARKS = {"noise": "≈ "}
 @dataclass(frozen=True)
 class Cell:
     """
-    One entry of a table.
-
-    Args:
-        text (`str`):
-            What is shown.
-        interval (`str`, *optional*, defaults to `""`):
-            Interval as shown beneath, without brackets.
-        value (`float`, *optional*):
-            Number behind the text, unrounded.
-        low (`float`, *optional*):
-            Lower end of its interval.
-        high (`float`, *optional*):
-            Upper end of its interval.
-        tone (`str`, *optional*, defaults to `""`):
-            `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty.
+    One entry of a table: `text` is shown, with `interval` beneath; `value`, `low` and `high` are unrounded. `tone` is
+    `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty.
     """
 
     text: str
@@ -46,23 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """
-    A table.
-
-    Args:
-        key (`str`):
-            Name of its files and of its entry in `tables.json`.
-        title (`str`):
-            Heading.
-        caption (`str`):
-            What the numbers are and how to read them.
-        header (`Sequence[str]`):
-            Column names.
-        rows (`Sequence[Sequence[Cell]]`):
-            Rows, as long as the header.
-        differences (`frozenset[int]`, *optional*):
-            Rows that show a difference to the reference, set off from the others.
-    """
+    """A table; `key` names its files, `differences` the rows that show a difference to the reference."""
 
     key: str
     title: str
@@ -89,21 +59,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """
-    A figure with the numbers it shows.
-
-    Args:
-        key (`str`):
-            Name of its files and of its entry in `tables.json`.
-        title (`str`):
-            Heading.
-        caption (`str`):
-            What it shows and how to read it.
-        canvas (`matplotlib.figure.Figure`):
-            The drawing.
-        data (`dict[str, Any]`):
-            Every number in it.
-    """
+    """A figure with every number it shows; `key` names its files."""
 
     key: str
     title: str
@@ -114,46 +70,28 @@ class Plot:
     @property
     def description(self) -> str:
         """The picture in words, for those who do not see it: the runs, and what each panel shows against what."""
-        panels = self._panels
+        panels = [panel for panel in self.canvas.axes if panel.get_visible()]
         runs = dict.fromkeys(label for panel in panels for label in panel.get_legend_handles_labels()[1])
         shown = (f"{title}, by {panel.get_xlabel()}" for title, panel in zip(self.panel_titles, panels, strict=True))
         return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
 
     @property
-    def _panels(self) -> list[Axes]:
-        return [panel for panel in self.canvas.axes if panel.get_visible()]
-
-    @property
     def panel_titles(self) -> list[str]:
-        """What each panel shows, where it stands alone."""
-        panels = self._panels
-        # A row is labelled at its left end, and a column may have its title at the top alone.
-        places = [(panel.get_subplotspec().rowspan.start, panel.get_subplotspec().colspan.start) for panel in panels]
-        labels = {row: panel.get_ylabel() for (row, column), panel in zip(places, panels, strict=True) if column == 0}
-        titles = {column: panel.get_title() for (row, column), panel in zip(places, panels, strict=True) if row == 0}
+        """What each panel shows where it stands alone: rows are labelled at the left, columns at the top."""
+        places = {}
+        for panel in self.canvas.axes:
+            if panel.get_visible():
+                spec = panel.get_subplotspec()
+                places[spec.rowspan.start, spec.colspan.start] = panel
         return [
-            ", ".join(filter(None, (panel.get_title() or titles[column], labels[row])))
-            for (row, column), panel in zip(places, panels, strict=True)
+            ", ".join(filter(None, (panel.get_title() or places[0, column].get_title(), places[row, 0].get_ylabel())))
+            for (row, column), panel in places.items()
         ]
 
 
 @dataclass
 class Section:
-    """
-    A part of the report.
-
-    Args:
-        key (`str`):
-            Anchor in the page.
-        title (`str`):
-            Heading.
-        text (`str`):
-            Opening sentences.
-        items (`list[Table | Plot]`, *optional*, defaults to `[]`):
-            Tables and figures, in order.
-        missing (`str`, *optional*, defaults to `""`):
-            Why there is nothing to show, if so.
-    """
+    """A part of the report; `missing` says why there is nothing to show, if so."""
 
     key: str
     title: str
@@ -163,26 +101,11 @@ class Section:
 
 
 def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: bool = False, unit: str = "") -> Cell:
-    """
-    A cell for a number.
-
-    Args:
-        result (`Estimate` or `float`):
-            The number, with or without an interval.
-        scale (`float`, *optional*, defaults to `1`):
-            Factor for display (100 turns a share into percent).
-        digits (`int`, *optional*, defaults to `1`):
-            Digits after the point.
-        signed (`bool`, *optional*, defaults to `False`):
-            Whether a plus sign is shown.
-        unit (`str`, *optional*, defaults to `""`):
-            Text behind the number.
-    """
+    """A cell for a number, with or without an interval, times `scale` (100 turns a share into percent)."""
     if not isinstance(result, Estimate):
         result = Estimate(result)
     if isnan(result.value):
         return Cell(MISSING)
-
     value = scale * result.value
     shown = format_number(value, digits, signed, unit)
     if result.low is None:
@@ -194,6 +117,11 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     return Cell(shown, span, value, *ends)
 
 
+def percent(result: Estimate | float) -> Cell:
+    """A cell for a share, in percent."""
+    return number(result, 100)
+
+
 def tokens(result: Estimate | float) -> Cell:
     """A cell for a number of tokens: with a digit after the point if there are fewer than 100."""
     value = result.value if isinstance(result, Estimate) else result
@@ -201,29 +129,13 @@ def tokens(result: Estimate | float) -> Cell:
 
 
 def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_better: bool | None = True) -> Cell:
-    """
-    A cell for a difference to the reference, with its tone.
-
-    Args:
-        result (`Estimate`):
-            The difference.
-        digits (`int`, *optional*, defaults to `1`):
-            Digits after the point.
-        unit (`str`, *optional*, defaults to `""`):
-            Text behind the number.
-        higher_is_better (`bool`, *optional*, defaults to `True`):
-            Which way is good; `None` if neither is by itself.
-    """
-    cell = number(result, digits=digits, signed=True, unit=unit)
-    if result.low is None:
-        tone = ""
-    elif not result.excludes_zero:
+    """A cell for a difference to the reference, with its tone; `higher_is_better=None` if neither is by itself."""
+    tone = ""
+    if result.low is not None and not result.excludes_zero:
         tone = "noise"
-    elif higher_is_better is None:
-        tone = ""
-    else:
+    elif result.low is not None and higher_is_better is not None:
         tone = "better" if (result.value > 0) == higher_is_better else "worse"
-    return Cell(cell.text, cell.interval, cell.value, cell.low, cell.high, tone)
+    return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone)
 
 
 def text(content: str) -> Cell:

@@ -38,18 +38,9 @@ def latex_main_results(
     models: Mapping[str, Sequence[Table]], change_of: str | None = None, intervals: bool = False
 ) -> str:
     """
-    Accuracy and tokens of all models in one table, as the paper's Table 1.
-
-    Args:
-        models (`Mapping[str, Sequence[Table]]`):
-            The tables of accuracy and of tokens by the name of the model, which is shown if there are several.
-        change_of (`str`, *optional*):
-            The only run whose differences to the reference are shown. Defaults to all.
-        intervals (`bool`, *optional*, defaults to `False`):
-            Whether intervals are shown. Tokens then stand below accuracies, since both do not fit beside each other.
-
-    Returns:
-        `str`: The table, for the packages `booktabs` and `graphicx`.
+    Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
+    the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
+    tokens come below accuracies, since both do not fit beside each other.
     """
     headers = [header for tables in models.values() for header in tables[0].header[1:-1]]
     last = [tables[0].header[-1] for tables in models.values()]

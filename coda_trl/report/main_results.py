@@ -1,9 +1,11 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from ..evaluation.bootstrap import Estimate, estimate, num_counted, replicates, summarise
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
@@ -18,10 +20,10 @@ from ..evaluation.metrics import (
     unscorable_share,
     wrong_tokens,
 )
-from .comparison import ComparedRuns, without_verdict
-from .elements import MISSING, Cell, Plot, Section, Table, difference, number, text, tokens
+from .comparison import ComparedRuns
+from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, text, tokens
 from .runs import Run, benchmark_order
-from .style import end_at_100, legend, panels, run_styles
+from .style import end_at_100, error_bars, legend, panels
 
 Metric = Callable[[Outcomes], Ratio]
 
@@ -31,25 +33,16 @@ INTRODUCTION = (
     "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
     "problems; differences are paired problem by problem."
 )
+NO_EVALUATION = "No run has an evaluation (samples.jsonl or summary.json)."
 NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
 
 
 def main_results(comparison: ComparedRuns) -> Section:
-    """
-    Accuracy, tokens, details and the trade between the first two.
-
-    Args:
-        comparison (`ComparedRuns`):
-            The runs.
-    """
-    section = Section(
-        "benchmarks",
-        "Accuracy and tokens by benchmark",
-        INTRODUCTION,
-    )
+    """Accuracy, tokens, details and the trade between the first two."""
+    section = Section("benchmarks", "Accuracy and tokens by benchmark", INTRODUCTION)
     benchmarks = all_benchmarks(comparison.runs)
     if not benchmarks:
-        section.missing = "No run has an evaluation (samples.jsonl or summary.json)."
+        section.missing = NO_EVALUATION
         return section
     section.items = [
         _table(comparison, benchmarks, "accuracy", "Accuracy (%)"),
@@ -93,23 +86,18 @@ def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate |
 
 
 def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Comparison | None:
-    """
-    Difference of two runs on a benchmark, or on the average of several: paired if both have samples, else the plain
-    difference of the summaries; `None` if one of them lacks a benchmark.
-    """
+    """Difference of two runs on a benchmark or on the average of several, paired if both have samples; `None` if one
+    of them lacks a benchmark."""
     if all(benchmark in each.samples for benchmark in benchmarks for each in (run, reference)):
         mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
         if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
             return compare(mine, theirs)
         return None
-    values: dict[str, list[Estimate | None]] = {
-        metric: [average_estimate(each, benchmarks, metric) for each in (run, reference)] for metric in _METRICS
-    }
-    if any(result is None for pair in values.values() for result in pair):
+    mine, theirs = ([average_estimate(each, benchmarks, name) for name in _METRICS] for each in (run, reference))
+    if None in (*mine, *theirs):
         return None
-    (mine, theirs), (my_tokens, their_tokens) = values["accuracy"], values["tokens"]
-    (change,) = relative_change(np.array([my_tokens.value]), np.array([their_tokens.value]))
-    return Comparison(Estimate(100 * (mine.value - theirs.value)), Estimate(float(change)), 0)
+    (change,) = relative_change(np.array([mine[1].value]), np.array([theirs[1].value]))
+    return Comparison(Estimate(100 * (mine[0].value - theirs[0].value)), Estimate(float(change)), 0)
 
 
 def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
@@ -117,17 +105,19 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
     if len(benchmarks) > 1:
         sets = {**sets, average_name(benchmarks): benchmarks}
     results = [[average_estimate(run, names, metric) for names in sets.values()] for run in comparison.runs]
-    digits = [1 if metric == "accuracy" else token_digits(column) for column in zip(*results, strict=True)]
-    scale = 100 if metric == "accuracy" else 1
-    rows, marked, fewer = [], set(), []
-    for run, row in zip(comparison.runs, results, strict=True):
-        cells = (_cell(result, scale, places) for result, places in zip(row, digits, strict=True))
-        rows.append([text(run.name), *cells])
+    if metric == "accuracy":
+        show = [percent] * len(sets)
+    else:
+        show = [partial(number, digits=token_digits(column)) for column in zip(*results, strict=True)]
+    rows = [
+        [text(run.name), *(_or_missing(make, result) for make, result in zip(show, row, strict=True))]
+        for run, row in zip(comparison.runs, results, strict=True)
+    ]
+    marked, fewer = range(len(rows), len(rows) + len(comparison.others)), []
     for run in comparison.others:
         differences = [run_difference(run, comparison.reference, names) for names in sets.values()]
         fewer += _fewer_pairs(run, comparison.reference, dict(zip(sets, differences, strict=True)))
-        marked.add(len(rows))
-        rows.append([text(f"Δ {run.name}"), *(_difference_cell(result, metric) for result in differences)])
+        rows.append([text(f"Δ {run.name}"), *(_or_missing(_CHANGES[metric], result) for result in differences)])
     return Table(
         key=metric,
         title=title,
@@ -171,16 +161,14 @@ def token_digits(column: Iterable[Estimate | None]) -> int:
     return 1 if all(result is None or not result.value >= 100 for result in column) else 0
 
 
-def _cell(result: Estimate | None, scale: float, digits: int) -> Cell:
-    return Cell(MISSING) if result is None else number(result, scale, digits)
+def _or_missing(make: Callable[[Any], Cell], result: Any) -> Cell:
+    return Cell(MISSING) if result is None else make(result)
 
 
-def _difference_cell(result: Comparison | None, metric: str) -> Cell:
-    if result is None:
-        return Cell(MISSING)
-    if metric == "accuracy":
-        return difference(result.accuracy_points, digits=1)
-    return difference(result.token_change, digits=0, unit="%", higher_is_better=False)
+_CHANGES: dict[str, Callable[[Comparison], Cell]] = {
+    "accuracy": lambda result: difference(result.accuracy_points),
+    "tokens": lambda result: difference(result.token_change, digits=0, unit="%", higher_is_better=False),
+}
 
 
 def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Comparison | None]) -> list[str]:
@@ -212,7 +200,7 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: list[str]) -> str:
     if fewer:
         sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
-        sentences.append(without_verdict(comparison.sampled))
+        sentences.append(comparison.without_verdict)
     return " ".join(filter(None, sentences))
 
 
@@ -222,46 +210,33 @@ def _details(comparison: ComparedRuns) -> Table:
     if len(tries) > 4:  # more do not fit on the page
         tries = sorted({1, *tries[::-2]})
     rows = []
-    for benchmark in all_benchmarks(comparison.sampled):
-        for run in comparison.sampled:
-            if benchmark not in run.samples:
-                continue
-            outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
-
-            def percent(ratio: Ratio, seed: int = seed) -> Cell:
-                return number(estimate(ratio, seed), 100, 1)
-
-            rows.append(
-                [
-                    text(benchmark),
-                    text(run.name),
-                    number(len(outcomes.problems), digits=0),
-                    number(outcomes.samples.sum() / len(outcomes.problems), digits=0),
-                    *(percent(pass_at_k(outcomes, k)) for k in tries),
-                    tokens(estimate(correct_tokens(outcomes), seed)),
-                    tokens(estimate(wrong_tokens(outcomes), seed)),
-                    percent(truncated_share(outcomes)),
-                    percent(unscorable_share(outcomes)),
-                ]
-            )
+    for benchmark, run in itertools.product(all_benchmarks(comparison.sampled), comparison.sampled):
+        if benchmark not in run.samples:
+            continue
+        outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
+        problems, samples = len(outcomes.problems), outcomes.samples.sum()
+        lengths = correct_tokens(outcomes), wrong_tokens(outcomes)
+        shares = truncated_share(outcomes), unscorable_share(outcomes)
+        rows.append(
+            [
+                text(benchmark),
+                text(run.name),
+                number(problems, digits=0),
+                number(samples / problems, digits=0),
+                *(percent(estimate(pass_at_k(outcomes, k), seed)) for k in tries),
+                *(tokens(estimate(ratio, seed)) for ratio in lengths),
+                *(percent(estimate(ratio, seed)) for ratio in shares),
+            ]
+        )
+    ends = ["Tokens, correct", "Tokens, wrong", "Truncated", "Unscorable"]
     return Table(
         key="details",
         title="Details",
         caption="pass@k: probability that at least one of k samples is correct, in percent, estimated without bias "
         "from those with a verdict. Tokens of correct and of wrong answers. Truncated: percent of answers that ended "
         "at the token limit. "
-        "Unscorable: percent without a verdict. " + without_verdict(comparison.sampled),
-        header=[
-            "Benchmark",
-            "Run",
-            "Problems",
-            "n",
-            *(f"pass@{k}" for k in tries),
-            "Tokens, correct",
-            "Tokens, wrong",
-            "Truncated",
-            "Unscorable",
-        ],
+        "Unscorable: percent without a verdict. " + comparison.without_verdict,
+        header=["Benchmark", "Run", "Problems", "n", *(f"pass@{k}" for k in tries), *ends],
         rows=rows,
     )
 
@@ -269,27 +244,33 @@ def _details(comparison: ComparedRuns) -> Table:
 def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
     columns = min(4, len(sets))
     figure, axes = panels(-(-len(sets) // columns), columns)
-    styles = run_styles(
-        [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
-    )
     data: dict[str, dict] = {}
     for panel, (title, benchmarks) in zip(axes, sets.items(), strict=False):
         panel.set_title(title)
         panel.set_xlabel("tokens per answer")
         curves: dict[str, list[tuple[float, float]]] = {}
         for run in comparison.runs:
-            results = [average_estimate(run, benchmarks, metric) for metric in ("tokens", "accuracy")]
-            if None in results:
+            spent, share = (average_estimate(run, benchmarks, metric) for metric in ("tokens", "accuracy"))
+            if spent is None or share is None:
                 continue
-            spent, share = results
-            family = run.name.partition("@")[0] if run.budget else run.name
-            _point(panel, spent, share, styles[run.name], label=family)
+            family, style = run.name.partition("@")[0] if run.budget else run.name, comparison.styles[run.name]
+            panel.errorbar(
+                spent.value,
+                100 * share.value,
+                xerr=error_bars([spent]),
+                yerr=error_bars([share], 100),
+                fmt=style["marker"],
+                color=style["color"],
+                markersize=6 if style["marker"] != "*" else 9,
+                elinewidth=1,
+                label=family,
+            )
             if run.budget:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
             data.setdefault(title, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
         for points in curves.values():  # budget-conditioned runs: one curve over their budgets
             x, y, names = zip(*sorted(points), strict=True)
-            panel.plot(x, y, color=styles[names[0]]["color"], linestyle=styles[names[0]]["linestyle"], linewidth=1)
+            panel.plot(x, y, linewidth=1, **comparison.styles[names[0]] | {"marker": ""})
         panel.margins(0.15)
         end_at_100(panel)
     for panel in axes[::columns]:
@@ -305,24 +286,4 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
         + group_note(comparison.groups, "averages over benchmarks"),
         canvas=figure,
         data=data,
-    )
-
-
-def _point(panel: Axes, spent: Estimate, share: Estimate, style: dict, label: str) -> None:
-    def error(result: Estimate, scale: float) -> np.ndarray | None:
-        if result.low is None:
-            return None
-        # A percentile interval may lie to one side of the value, but matplotlib takes distances.
-        return scale * np.array([[max(0, result.value - result.low)], [max(0, result.high - result.value)]])
-
-    panel.errorbar(
-        spent.value,
-        100 * share.value,
-        xerr=error(spent, 1),
-        yerr=error(share, 100),
-        fmt=style["marker"],
-        color=style["color"],
-        markersize=6 if style["marker"] != "*" else 9,
-        elinewidth=1,
-        label=label,
     )

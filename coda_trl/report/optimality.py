@@ -11,7 +11,7 @@ from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget
 from ..evaluation.columns import PARTS
 from .comparison import NEEDS, ComparedRuns
 from .elements import Plot, Section, Table, number, text
-from .style import legend, panels, run_styles
+from .style import legend, panels
 
 Labels = tuple[str, str]  # who sorted, and the run
 Curves = dict[str, dict[Labels, BudgetCurve]]  # by band
@@ -20,13 +20,7 @@ _PER = 1000  # prices are shown in percentage points per this many tokens
 
 
 def optimality(comparison: ComparedRuns) -> Section:
-    """
-    Budget curves of every run on easy, medium and hard problems, with best budgets.
-
-    Args:
-        comparison (`ComparedRuns`):
-            The runs.
-    """
+    """Budget curves of every run on easy, medium and hard problems, with best budgets."""
     section = Section(
         "optimality",
         "What tokens are worth",
@@ -44,14 +38,13 @@ def optimality(comparison: ComparedRuns) -> Section:
 
 
 def _curves(comparison: ComparedRuns, band: str) -> Iterator[tuple[Labels, BudgetCurve]]:
-    for view in comparison.views:
-        for run in view.runs if band in view.bands else ():
-            columns, chosen = view.columns[run.name], view.chosen(run, band)
-            chosen &= ~np.isnan(columns.correct)
-            if chosen.any():
-                cell = columns.problem * PARTS + columns.part  # which weigh the same, as in accuracies
-                curve = budget_curve(cell[chosen], columns.correct[chosen], columns.tokens[chosen])
-                yield (view.sorted_by, run.name), curve
+    for _, view, run in comparison.in_band(band):
+        columns, chosen = view.columns[run.name], view.chosen(run, band)
+        chosen &= ~np.isnan(columns.correct)
+        if chosen.any():
+            cell = columns.problem * PARTS + columns.part  # which weigh the same, as in accuracies
+            curve = budget_curve(cell[chosen], columns.correct[chosen], columns.tokens[chosen])
+            yield (view.sorted_by, run.name), curve
 
 
 def _prices(curves: Curves) -> list[float]:
@@ -101,17 +94,7 @@ def _table(comparison: ComparedRuns, curves: Curves, prices: list[float]) -> Tab
 
 
 def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: Any) -> None:
-    """
-    Draws the best budget by price.
-
-    Args:
-        axis (`Axes`):
-            Where to.
-        moves (`Sequence[tuple[float, int]]`):
-            As of [`~analysis.best_budgets`]: each budget is the best from its price down to the next one.
-        **line:
-            How the line looks.
-    """
+    """Draws the best budget by price: each of [`~analysis.best_budgets`] from its price down to the next one."""
     if not moves:
         return
     prices = [100 * _PER * price for price, _ in moves]
@@ -122,9 +105,7 @@ def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: An
 
 def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
-    styles = run_styles(
-        [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
-    )
+    prices = "price λ (points per 1,000 tokens)"
     data: dict[str, dict] = {}
     for column, (band, by_run) in enumerate(curves.items()):
         success, gain, best = (axes[row * len(curves) + column] for row in range(3))
@@ -133,10 +114,11 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
         grid = np.unique(np.geomspace(max(1, shortest / 2), max(2, longest), 200).astype(int))
         coarse = np.concatenate([[0], np.unique(np.geomspace(max(1, shortest), max(2, longest), 12).astype(int))])
         for (sorters, name), curve in by_run.items():
-            line = {"color": styles[name]["color"], "linestyle": styles[name]["linestyle"], "linewidth": 1.5}
+            line = comparison.styles[name] | {"marker": "", "linewidth": 1.5}
             success.step(grid, 100 * curve.at(grid), where="post", label=name, **line)
             slopes = 100 * _PER * curve.marginal_gain(coarse)
             # A logarithmic axis has no 0: the first stair begins where that of success does.
+            line.pop("marker")
             gain.stairs(slopes, [min(grid[0], coarse[1]), *coarse[1:]], baseline=None, **line)
             moves = best_budgets(curve)
             draw_best_budgets(best, moves, **line)
@@ -151,13 +133,10 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
             }
         sizes = {view.num_problems(view.bands[band]) for view in comparison.views if band in view.bands}
         success.set_title(f"{band}: {'–'.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} problems")
-        success.set_xscale("log")
         success.set_ylim(bottom=0)
-        success.set_xlabel("budget n (tokens)")
-        gain.set_xscale("log")
-        gain.set_xlabel("budget n (tokens)")
-        best.set_xscale("log")
-        best.set_xlabel("price λ (points per 1,000 tokens)")
+        for panel, label in ((success, budgets := "budget n (tokens)"), (gain, budgets), (best, prices)):
+            panel.set_xscale("log")
+            panel.set_xlabel(label)
     for row, label in enumerate(("Pr(correct | n) (%)", "gain (points / 1,000 tokens)", "best budget n* (tokens)")):
         axes[row * len(curves)].set_ylabel(label)
     legend(figure, axes)

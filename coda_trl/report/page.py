@@ -15,7 +15,7 @@ from .checkpoints import checkpoints
 from .comparison import ComparedRuns
 from .elements import Section, Table
 from .latex import latex_main_results
-from .main_results import INTRODUCTION, all_benchmarks, join_models, main_results
+from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_models, main_results
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import remove_files, write_figures, write_numbers, write_page, write_tables
@@ -135,45 +135,43 @@ def _models(runs: Mapping[str, Folders]) -> dict[str, dict[str, Folders]]:
 def _report_models(
     models: Mapping[str, Mapping[str, Folders]], reference: str | None, out: Path, title: str, options: Options
 ) -> None:
-    results: dict[str, tuple[Table, ...]] = {}
-    links = {}
+    remove_files(out, PAGE, NUMBERS)  # before the models' reports are written, which it would remove as well
+    results, links = {}, {}
     for model, runs in models.items():
         folder = model.replace("/", "-")
-        sections = _report(runs, reference, out / folder, f"{title}: {model}", options)
-        found = {item.key: item for section in sections for item in section.items}
-        results[model] = tuple(found[key] for key in MAIN_RESULTS if key in found)
+        if tables := _report(runs, reference, out / folder, f"{title}: {model}", options):
+            results[model] = tables
         links[model] = f"{folder}/{PAGE}"
-    results = {model: tables for model, tables in results.items() if tables}
     section = Section("benchmarks", "Accuracy and tokens by model and benchmark", INTRODUCTION)
     if results:
         section.items = [join_models({model: tables[i] for model, tables in results.items()}) for i in (0, 1)]
     else:
-        section.missing = "No run has an evaluation (samples.jsonl or summary.json)."
+        section.missing = NO_EVALUATION
     about = {"reference": reference, "models": links}
     _write(out, [section], results, about, options, title=title, runs=[], reference=reference, links=links)
 
 
 def _report(
     runs: Mapping[str, Folders], reference: str | None, out: Path, title: str, options: Options
-) -> list[Section]:
+) -> list[Table]:
+    """Writes the report of one model; returns its tables of accuracy and of tokens."""
     comparison = _compare(runs, reference, options)
     parts = [headline, main_results, buckets, optimality, reasoning, training]
-    if comparison.checkpoints:
-        parts.append(checkpoints)
+    parts += [checkpoints] if comparison.checkpoints else []
     sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
     name = comparison.reference.name if comparison.reference else None
     shown = [*comparison.runs, *comparison.checkpoints]
-    found = {item.key: item for section in sections for item in section.items}
-    results = {"": tuple(found[key] for key in MAIN_RESULTS)} if MAIN_RESULTS[0] in found else {}
+    results = [item for section in sections for item in section.items if item.key in MAIN_RESULTS]
     about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
-    _write(out, sections, results, about, options, title=title, runs=shown, reference=name, links={})
-    return sections
+    tables = {"": results} if results else {}
+    _write(out, sections, tables, about, options, title=title, runs=shown, reference=name, links={})
+    return results
 
 
 def _write(
     out: Path,
     sections: list[Section],
-    results: Mapping[str, tuple[Table, ...]],
+    results: Mapping[str, Sequence[Table]],
     about: dict[str, Any],
     options: Options,
     **content: Any,
@@ -206,12 +204,8 @@ def _compare(runs: Mapping[str, Folders], reference: str | None, options: Option
     for name in difficulty:
         if not main[name].samples:
             raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
-    if len(main) > 1:
-        reference = reference or next(iter(main))
-        unify_problems([main[reference], *loaded.values()])
-    else:
-        reference = None
-        unify_problems(list(loaded.values()))
+    reference = (reference or next(iter(main))) if len(main) > 1 else None
+    unify_problems([*([main[reference]] if reference else []), *loaded.values()])
     return ComparedRuns(
         list(main.values()),
         main.get(reference),

@@ -4,10 +4,10 @@ import base64
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader
 
@@ -15,19 +15,11 @@ from .elements import TONE_MARKS, Cell, Plot, Section, Table
 from .latex import latex
 from .style import number_axes, stack
 
+Item = TypeVar("Item", Table, Plot)
+
 
 def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
-    """
-    Writes the HTML page. Figures are embedded as SVG images, so it needs no other file and no network.
-
-    Args:
-        path (`Path`):
-            Where to.
-        images (`dict[str, bytes]`):
-            Figures as SVG, by key.
-        **content:
-            What the template shows.
-    """
+    """Writes the HTML page. Figures (SVG, by key) are embedded, so it needs no other file and no network."""
     environment = Environment(
         loader=PackageLoader("coda_trl.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -37,23 +29,14 @@ def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
 
 
 def remove_files(out: Path, page: str, numbers: str) -> None:
-    """
-    Removes what an earlier report left in a folder, so that nothing in it is older than the page.
-
-    Args:
-        out (`Path`):
-            Folder of the report.
-        page (`str`), numbers (`str`):
-            Names of its page, which tells its tables and figures, and of its numbers.
-    """
+    """Removes what an earlier report left in a folder; its page tells which tables and figures."""
     if not (out / page).exists():
         return
     content = (out / page).read_text(encoding="utf-8")
     for model in re.findall(rf'href="([^"/:#]+)/{page}"', content):
         remove_files(out / model, page, numbers)
-    keys = re.findall(r'id="(title|figure)-([^"]+)"', content)
     stale = [out / page, out / numbers, out / "tables" / "main_results.tex"]
-    for kind, key in keys:
+    for kind, key in re.findall(r'id="(title|figure)-([^"]+)"', content):
         folder, endings = ("tables", ("md", "tex")) if kind == "title" else ("figures", ("svg", "png", "pdf"))
         stale += [out / folder / f"{key}.{ending}" for ending in endings]
     for path in stale:
@@ -61,40 +44,21 @@ def remove_files(out: Path, page: str, numbers: str) -> None:
 
 
 def write_tables(folder: Path, sections: Sequence[Section]) -> None:
-    """
-    Writes every table as Markdown and as LaTeX.
-
-    Args:
-        folder (`Path`):
-            Where to.
-        sections (`Sequence[Section]`):
-            Parts of the report.
-    """
+    """Writes every table as Markdown and as LaTeX."""
     folder.mkdir(parents=True, exist_ok=True)
-    for item in (item for section in sections for item in section.items):
-        if isinstance(item, Table):
-            (folder / f"{item.key}.md").write_text(markdown(item), encoding="utf-8")
-            (folder / f"{item.key}.tex").write_text(latex(item), encoding="utf-8")
+    for table in _items(sections, Table):
+        (folder / f"{table.key}.md").write_text(markdown(table), encoding="utf-8")
+        (folder / f"{table.key}.tex").write_text(latex(table), encoding="utf-8")
 
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]:
     """
-    Writes every figure as PNG, SVG and PDF.
-
-    Args:
-        folder (`Path`):
-            Where to.
-        sections (`Sequence[Section]`):
-            Parts of the report.
-
-    Returns:
-        `dict[str, bytes]`: For the page, the SVG files by key, and by `<key>-narrow` the same with the panels stacked.
+    Writes every figure as PNG, SVG and PDF. Returns the SVG files by key, and by `<key>-narrow` the same with the
+    panels stacked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     images = {}
-    for plot in (item for section in sections for item in section.items):
-        if not isinstance(plot, Plot):
-            continue
+    for plot in _items(sections, Plot):
         number_axes(plot.canvas)
         plot.canvas.get_layout_engine().set(h_pad=0.08)
         plot.canvas.draw_without_rendering()
@@ -115,18 +79,7 @@ def _as_svg(plot: Plot) -> bytes:
 
 
 def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]) -> None:
-    """
-    Writes every number of the report.
-
-    Args:
-        path (`Path`):
-            Where to.
-        sections (`Sequence[Section]`):
-            Parts of the report. Table cells become `text`, `value`, `low` and `high`; figures the data behind them.
-        about (`dict[str, Any]`):
-            Runs, reference and what is missing.
-    """
-    items = [item for section in sections for item in section.items]
+    """Writes every number of the report, with what is said `about` it as further entries."""
     tables = {
         table.key: {
             "title": table.title,
@@ -136,10 +89,9 @@ def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]
                 for row in table.rows
             ],
         }
-        for table in items
-        if isinstance(table, Table)
+        for table in _items(sections, Table)
     }
-    figures = {plot.key: {"title": plot.title, "data": plot.data} for plot in items if isinstance(plot, Plot)}
+    figures = {plot.key: {"title": plot.title, "data": plot.data} for plot in _items(sections, Plot)}
     content = _finite({**about, "tables": tables, "figures": figures})
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -155,15 +107,9 @@ def _finite(value: Any) -> Any:
 
 def markdown(table: Table) -> str:
     """A table in GitHub's Markdown, intervals in brackets."""
-    lines = [
-        f"**{table.title}**",
-        "",
-        "| " + " | ".join(_escape_pipe(name) for name in table.header) + " |",
-        "|" + " --- |" * len(table.header),
-        *("| " + " | ".join(_escape_pipe(_plain(cell)) for cell in row) + " |" for row in table.rows),
-        "",
-        table.caption,
-    ]
+    rows = [table.header, *([_plain(cell) for cell in row] for row in table.rows)]
+    first, *others = ("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows)
+    lines = [f"**{table.title}**", "", first, "|" + " --- |" * len(table.header), *others, "", table.caption]
     return "\n".join(lines) + "\n"
 
 
@@ -172,5 +118,5 @@ def _plain(cell: Cell) -> str:
     return f"{TONE_MARKS.get(cell.tone, '')}{cell.text}{interval}"
 
 
-def _escape_pipe(content: str) -> str:
-    return content.replace("|", r"\|")
+def _items(sections: Sequence[Section], kind: type[Item]) -> Iterator[Item]:
+    return (item for section in sections for item in section.items if isinstance(item, kind))

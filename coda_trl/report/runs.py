@@ -2,10 +2,13 @@
 
 import json
 import os
+import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from ..evaluation.rounding import format_number
 from ..evaluation.samples import SAMPLES_FILE
 
 SUMMARY_FILE = "summary.json"
+ARGUMENTS_FILE = "training_args.bin"
 
 # The paper's order; other benchmarks follow by name.
 _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsenseqa", "gpqa")
@@ -30,29 +34,16 @@ _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsense
 @dataclass
 class Run:
     """
-    One run, as far as its folders tell.
-
-    Args:
-        name (`str`):
-            Label in tables and plots.
-        samples (`dict[str, SampleColumns]`, *optional*, defaults to `{}`):
-            Samples by benchmark.
-        summaries (`dict[str, dict[str, Estimate]]`, *optional*, defaults to `{}`):
-            Accuracy and tokens by benchmark where only a summary is at hand.
-        log_history (`list[dict[str, Any]]`, *optional*, defaults to `[]`):
-            Training log.
-        facts (`dict[str, str]`, *optional*, defaults to `{}`):
-            How the numbers came about: engine, versions, settings.
-        missing (`list[str]`, *optional*, defaults to `[]`):
-            Sentences about what the folders lack.
-        unfinished (`list[str]`, *optional*, defaults to `[]`):
-            Sentences about evaluations that are not complete.
+    One run, as far as its folders tell: `summaries` holds accuracy and tokens where only a summary is at hand,
+    `facts` how the numbers came about, `thresholds` the success rates from which a prompt was easy, and up to which
+    hard, in its training; `missing` and `unfinished` are sentences about what the folders lack.
     """
 
     name: str
     samples: dict[str, SampleColumns] = field(default_factory=dict)
     summaries: dict[str, dict[str, Estimate]] = field(default_factory=dict)
     log_history: list[dict[str, Any]] = field(default_factory=list)
+    thresholds: tuple[float, float] | None = None
     facts: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
@@ -79,25 +70,8 @@ def load_run(
     name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
 ) -> Run:
     """
-    Loads a run.
-
-    Args:
-        name (`str`):
-            Label in tables and plots.
-        folders (`Sequence[str | os.PathLike]`):
-            Its folders. Each may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
-            checkpoint.
-        split_by (`str`, *optional*, defaults to `"rung"`):
-            Field of the samples that splits a benchmark into one for each of its values.
-        benchmarks (`Sequence[str]`, *optional*):
-            Benchmarks to keep, see [`is_named`]. Defaults to all.
-
-    Returns:
-        `Run`: What was found, with a list of what was not.
-
-    Raises:
-        FileNotFoundError: If a folder does not exist.
-        ValueError: If a folder holds none of the files, or two hold the same benchmark.
+    Loads a run from folders that may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
+    checkpoint. `benchmarks` are those to keep, see [`is_named`].
     """
     run = Run(name)
     for folder in map(Path, folders):
@@ -118,33 +92,31 @@ def is_named(benchmark: str, names: Sequence[str], split_by: str) -> bool:
 
 def _load_folder(run: Run, folder: Path, split_by: str) -> None:
     samples, summary, state = folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder)
-    if not (samples.exists() or summary.exists() or state):
+    readers = {samples: partial(_load_samples, split_by=split_by), summary: _load_summary, state: _load_log}
+    found = [path for path in readers if path is not None and path.exists()]
+    if not found:
         raise ValueError(
             f"run {run.name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
             "trainer_state.json (a training run): check the path"
         )
-    if samples.exists():
-        loaded = load_samples(samples, split_by, COUNTS)
-        twice = loaded.keys() & run.samples.keys()
-        if twice:
-            raise ValueError(
-                f"run {run.name!r}: two of its folders hold samples of {', '.join(sorted(twice))}: leave one out"
-            )
-        run.samples |= loaded
-    if summary.exists():
-        _take(run, summary, _load_summary, samples.exists())
-    if state:
-        _take(run, state, _load_log, samples.exists() or summary.exists())
+    for path in found:
+        try:
+            readers[path](run, path)
+        except _Damaged as error:
+            if path == found[0]:  # there is nothing to show beside it
+                raise
+            run.missing.append(f"left out: {error}")
+    for place in {folder, state.parent if state else folder}:
+        if (place / ARGUMENTS_FILE).exists():
+            run.thresholds = _read_thresholds(place / ARGUMENTS_FILE) or run.thresholds
 
 
-def _take(run: Run, path: Path, load: Callable[[Run, Path, bool], None], beside: bool) -> None:
-    """Loads one file; one that is damaged is left out if there is something to show beside it."""
-    try:
-        load(run, path, beside)
-    except _Damaged as error:
-        if not beside:
-            raise
-        run.missing.append(f"left out: {error}")
+def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
+    if twice := loaded.keys() & vars(run)[kind].keys():
+        raise ValueError(
+            f"run {run.name!r}: two of its folders hold {kind} of {', '.join(sorted(twice))}: leave one out"
+        )
+    vars(run)[kind].update(loaded)
 
 
 class _Damaged(ValueError):
@@ -164,7 +136,11 @@ def _read_object(path: Path, **fields: type) -> dict[str, Any]:
     return content
 
 
-def _load_summary(run: Run, path: Path, has_samples: bool) -> None:
+def _load_samples(run: Run, path: Path, split_by: str) -> None:
+    _add(run, "samples", load_samples(path, split_by, COUNTS))
+
+
+def _load_summary(run: Run, path: Path) -> None:
     content = _read_object(path, benchmarks=dict, settings=dict, versions=dict)
     run.facts |= _facts(content)
     if not content.get("complete", True):
@@ -172,23 +148,18 @@ def _load_summary(run: Run, path: Path, has_samples: bool) -> None:
             f"the evaluation in {path.parent} is not complete, so its numbers are preliminary; its command resumes it"
         )
         run.missing.append(f"unfinished: {run.unfinished[-1]}")
-    if has_samples:
+    if (path.parent / SAMPLES_FILE).exists():
         return
     if "benchmarks" not in content:
         raise ValueError(
             f"run {run.name!r}: {path} has no results (`benchmarks`): the evaluation was killed before it had any; "
             "start it again with the same command"
         )
-    loaded = {name: _estimates(values, f"{path}, {name}") for name, values in content["benchmarks"].items()}
-    twice = loaded.keys() & run.summaries.keys()
-    if twice:
-        raise ValueError(
-            f"run {run.name!r}: two of its folders hold a summary of {', '.join(sorted(twice))}: leave one out"
-        )
-    run.summaries |= loaded
+    results = content["benchmarks"].items()
+    _add(run, "summaries", {name: _estimates(values, f"{path}, {name}") for name, values in results})
 
 
-def _load_log(run: Run, path: Path, _: bool) -> None:
+def _load_log(run: Run, path: Path) -> None:
     if run.log_history:
         raise ValueError(
             f"run {run.name!r}: two of its folders hold a training log, {path.parent} the second: give every training "
@@ -201,18 +172,46 @@ def _load_log(run: Run, path: Path, _: bool) -> None:
     run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
 
 
+class _Inert:
+    """Stands for any class in a pickle, so that none is imported and none of its code runs."""
+
+    def __init__(self, *_: Any):
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        vars(self).update(state if isinstance(state, dict) else {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+class _InertUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        return _Inert
+
+
+def _read_thresholds(path: Path) -> tuple[float, float] | None:
+    """Thresholds of the training arguments that transformers saves with every model; `None` if they are not CODA's."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+            arguments = vars(_InertUnpickler(archive.open(name)).load())
+        return arguments["coda_tau_easy"], arguments["coda_tau_hard"]
+    except (KeyError, zipfile.BadZipFile):
+        return None
+
+
 def _estimates(values: Any, where: str) -> dict[str, Estimate]:
+    ranges = {"accuracy": (1, "a share, 0 to 1: divide percent by 100"), "tokens": (sys.maxsize, "a number from 0")}
     estimates = {}
-    for name, most in (("accuracy", 1), ("tokens", np.inf)):
+    for name, (most, needed) in ranges.items():
         if not isinstance(values, dict) or name not in values:
             raise ValueError(f"{where}: `{name}` is missing; give it as a number or an object with `value`")
         found = values[name] if isinstance(values[name], dict) else {"value": values[name]}
         numbers = [found.get(end) for end in ("value", "low", "high")]
         for number in numbers:
-            if number is not None and (not isinstance(number, int | float) or not 0 <= number < np.inf):
-                raise ValueError(f"{where}: `{name}` is {number!r}, but must be a number of at least 0")
-            if number is not None and number > most:
-                raise ValueError(f"{where}: `{name}` is {number}, but must be a share, 0 to 1: divide percent by 100")
+            if number is not None and not (isinstance(number, int | float) and 0 <= number <= most):
+                raise ValueError(f"{where}: `{name}` is {number!r}, but must be {needed}")
         value, low, high = numbers
         estimates[name] = Estimate(np.nan if value is None else value, low, high)  # without verdicts: no accuracy
     return estimates
@@ -255,14 +254,8 @@ def _note_missing(run: Run) -> None:
 
 def unify_problems(runs: Sequence[Run]) -> None:
     """
-    Gives the problems of every run the ids that the first run with the benchmark has for them.
-
-    Args:
-        runs (`Sequence[Run]`):
-            The runs; their samples and notes are changed.
-
-    Raises:
-        ValueError: If two runs have other problems under the same ids.
+    Gives the problems of every run the ids that the first run with the benchmark has for them, and notes where they
+    were others.
     """
     first: dict[str, Run] = {}
     for run in runs:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from ..evaluation.bootstrap import Estimate
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black is the reference's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
@@ -33,45 +35,20 @@ PLOT_SETTINGS = {
 
 def run_styles(names: Sequence[str], reference: str | None) -> dict[str, dict[str, Any]]:
     """
-    Drawing style of every run, the same in all figures.
-
-    Args:
-        names (`Sequence[str]`):
-            Runs. Those of one name with several budgets (`L1@512`, `L1@1024`) share a style.
-        reference (`str`, *optional*):
-            The run that is drawn in black.
-
-    Returns:
-        `dict[str, dict[str, Any]]`: `color`, `marker` and `linestyle` by run.
+    Drawing style of every run, the same in all figures. Runs of one name with several budgets (`L1@512`, `L1@1024`)
+    share one; the reference is black.
     """
-    families = {name.partition("@")[0]: None for name in names if name != reference}
+    families = dict.fromkeys(name.partition("@")[0] for name in names if name != reference)
     styles = {
-        family: {
-            "color": _COLOURS[index % len(_COLOURS)],
-            "marker": _MARKERS[index % len(_MARKERS)],
-            "linestyle": _LINES[index % len(_LINES)],
-        }
-        for index, family in enumerate(families)
+        family: {"color": _COLOURS[i % 7], "marker": _MARKERS[i % 7], "linestyle": _LINES[i % 6]}
+        for i, family in enumerate(families)
     }
     black = {"color": "black", "marker": "*", "linestyle": "-"}
     return {name: black if name == reference else styles[name.partition("@")[0]] for name in names}
 
 
 def panels(rows: int, columns: int, width: float = 11.0, height: float = 2.9) -> tuple[Figure, list[Axes]]:
-    """
-    A figure of panels.
-
-    Args:
-        rows (`int`), columns (`int`):
-            Layout.
-        width (`float`, *optional*, defaults to `11.0`):
-            Width of the whole in inches.
-        height (`float`, *optional*, defaults to `2.9`):
-            Height of one row in inches.
-
-    Returns:
-        `tuple[Figure, list[Axes]]`: The figure and its panels, row by row.
-    """
+    """A figure of panels, row by row; width of it all and height of one row in inches."""
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
@@ -83,25 +60,29 @@ def end_at_100(panel: Axes) -> None:
     panel.set_yticks([tick for tick in panel.get_yticks() if low <= tick <= 100])
 
 
+def error_bars(results: Sequence[Estimate], scale: float = 1) -> np.ndarray:
+    """Distances of the ends of intervals, shape `(2, len(results))`; 0 where there is none. A percentile interval may
+    lie to one side of its value."""
+    ends = [(r.value - r.low, r.high - r.value) if r.low is not None else (0, 0) for r in results]
+    return scale * np.maximum(0, np.array(ends).T)
+
+
 def number_axes(figure: Figure) -> None:
     """Gives every axis numbers to read: plain ones on logarithmic axes, however narrow, and commas in thousands."""
     for panel in figure.axes:
         for axis, (low, high) in ((panel.xaxis, panel.get_xlim()), (panel.yaxis, panel.get_ylim())):
             if axis.get_scale() == "log":
-                _number_log_axis(axis, high / low)
-            elif axis.get_scale() == "linear" and max(abs(low), abs(high)) >= 1000:
-                axis.set_major_formatter(FuncFormatter(_show_tick))
+                if high / low < 8:  # between two powers of ten there may be none of 1, 2 and 5
+                    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+                else:
+                    subs = (1, 2, 5) if high / low < 150 else (1, 3) if high / low < 2000 else (1,)
+                    axis.set_major_locator(LogLocator(subs=subs))
+                axis.set_minor_locator(NullLocator())
+                axis.set_major_formatter(_show_tick)
+            elif max(abs(low), abs(high)) >= 1000:
+                axis.set_major_formatter(_show_tick)
                 if axis is panel.xaxis:  # numbers that wide would run into each other
                     axis.set_major_locator(MaxNLocator(4))
-
-
-def _number_log_axis(axis: Axis, factor: float) -> None:
-    if factor < 8:  # between two powers of ten there may be none of 1, 2 and 5
-        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    else:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if factor < 150 else (1, 3) if factor < 2000 else (1,)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(_show_tick))
 
 
 def _show_tick(value: float, _: int) -> str:
@@ -109,17 +90,7 @@ def _show_tick(value: float, _: int) -> str:
 
 
 def stack(figure: Figure, titles: Sequence[str], width: float = 4.1, height: float = 2.4) -> None:
-    """
-    Puts the panels of a figure one below the other, for a narrow screen.
-
-    Args:
-        figure (`Figure`):
-            Figure of [`panels`].
-        titles (`Sequence[str]`):
-            What each of the panels that are not hidden shows.
-        width (`float`, *optional*, defaults to `4.1`), height (`float`, *optional*, defaults to `2.4`):
-            Width of the whole and height of one panel, in inches.
-    """
+    """Puts the panels of a figure that are not hidden one below the other, for a narrow screen."""
     shown = [panel for panel in figure.axes if panel.get_visible()]
     figure.set_size_inches(width, height * len(shown) + 0.3)
     grid = figure.add_gridspec(len(shown), 1)

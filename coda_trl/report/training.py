@@ -7,7 +7,7 @@ from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histor
 from .comparison import ComparedRuns
 from .elements import MISSING, Cell, Plot, Section, Table, number, text
 from .runs import Run
-from .style import legend, panels, run_styles
+from .style import legend, panels
 
 _GATES = {"coda/mean_w_easy": "easy gate w_easy", "coda/mean_w_hard": "hard gate w_hard"}
 _SHAPING = {
@@ -22,15 +22,11 @@ _REGIMES = {
 }
 _LENGTH = {"completions/mean_length": "completion length (tokens)"}
 
+Curves = dict[str, dict[str, Curve | None]]  # by panel and run
+
 
 def training(comparison: ComparedRuns) -> Section:
-    """
-    Training curves of the runs that have a log.
-
-    Args:
-        comparison (`ComparedRuns`):
-            The runs.
-    """
+    """Training curves of the runs that have a log."""
     section = Section(
         "training",
         "Training dynamics",
@@ -41,50 +37,43 @@ def training(comparison: ComparedRuns) -> Section:
     if not logged:
         section.missing = "No run has a training log (trainer_state.json)."
         return section
-    styles = run_styles(
-        [run.name for run in comparison.runs], comparison.reference.name if comparison.reference else None
-    )
     figures = [
-        _plot(
+        (
             "gates",
             "Gate dynamics",
             "Mean gates: how much of a batch counts as easy, and how much as hard, to the policy at that step.",
-            {title: _curves(logged, key) for key, title in _GATES.items()},
-            styles,
+            _curves(logged, _GATES),
         ),
-        _plot(
+        (
             "dynamics",
             "Reward, shaping and length",
             "Easy penalty and hard bonus are averaged over all rollouts.",
             {"base reward": {run.name: _base_reward(run.log_history) for run in logged}}
-            | {title: _curves(logged, key) for key, title in (_SHAPING | _LENGTH).items()},
-            styles,
+            | _curves(logged, _SHAPING | _LENGTH),
         ),
-        _plot(
+        (
             "regimes",
             "Length by difficulty",
             "Prompts that were easy or hard to the policy at that step, by the success rate of their group.",
-            {title: _curves(logged, key) for key, title in _REGIMES.items()},
-            styles,
+            _curves(logged, _REGIMES),
         ),
-        _plot(
+        (
             "evaluation",
             "Evaluation during training",
             "Unshaped reward and completion length on held-out problems.",
             _evaluation_curves(logged),
-            styles,
         ),
     ]
-    section.items = [figure for figure in figures if figure is not None]
-    section.items.append(_table(logged))
+    plots = (_plot(comparison, *figure) for figure in figures)
+    section.items = [*(plot for plot in plots if plot is not None), _table(logged)]
     without = [run.name for run in logged if curve(run.log_history, "coda/mean_w_easy") is None]
     if without:
         section.text += f" No gates were logged by {', '.join(without)}."
     return section
 
 
-def _curves(runs: list[Run], key: str) -> dict[str, Curve | None]:
-    return {run.name: curve(run.log_history, key) for run in runs}
+def _curves(runs: list[Run], titles: dict[str, str]) -> Curves:
+    return {title: {run.name: curve(run.log_history, key) for run in runs} for key, title in titles.items()}
 
 
 def _base_reward(log_history: list[dict]) -> Curve | None:
@@ -92,8 +81,8 @@ def _base_reward(log_history: list[dict]) -> Curve | None:
     return None if key is None else curve(log_history, key)
 
 
-def _evaluation_curves(runs: list[Run]) -> dict[str, dict[str, Curve | None]]:
-    found: dict[str, dict[str, Curve | None]] = {}
+def _evaluation_curves(runs: list[Run]) -> Curves:
+    found: Curves = {}
     for run in runs:
         for name, entries in evaluation_histories(run.log_history).items():
             prefix = f"{name}: " if name else ""
@@ -103,13 +92,12 @@ def _evaluation_curves(runs: list[Run]) -> dict[str, dict[str, Curve | None]]:
     return found
 
 
-def _plot(
-    key: str, title: str, caption: str, curves: dict[str, dict[str, Curve | None]], styles: dict[str, dict]
-) -> Plot | None:
+def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: Curves) -> Plot | None:
     present = {
-        panel: {name: line for name, line in lines.items() if line is not None} for panel, lines in curves.items()
+        panel: logged
+        for panel, lines in curves.items()
+        if (logged := {name: line for name, line in lines.items() if line is not None})
     }
-    present = {panel: lines for panel, lines in present.items() if lines}
     if not present:
         return None
     columns = 2 if len(present) in (2, 4) else min(3, len(present))
@@ -118,7 +106,7 @@ def _plot(
         axis.set_title(panel)
         axis.set_xlabel("step")
         for name, line in lines.items():
-            _draw(axis, line, styles[name], name)
+            _draw(axis, line, comparison.styles[name], name)
         axis.margins(x=0.02)
     for axis in axes[len(present) :]:
         axis.set_visible(False)
@@ -131,13 +119,12 @@ def _plot(
 
 
 def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
-    pen = {"color": style["color"], "linestyle": style["linestyle"]}
     if len(line.steps) < 30:
-        axis.plot(line.steps, line.values, label=name, marker=style["marker"], markersize=4, linewidth=1.2, **pen)
+        axis.plot(line.steps, line.values, label=name, markersize=4, linewidth=1.2, **style)
         return
     axis.plot(line.steps, line.values, color=style["color"], linewidth=0.6, alpha=0.3)
     smooth = line.smoothed(max(3, len(line.steps) // 20))
-    axis.plot(smooth.steps, smooth.values, label=name, linewidth=1.8, **pen)
+    axis.plot(smooth.steps, smooth.values, label=name, linewidth=1.8, **style | {"marker": ""})
 
 
 def _table(runs: list[Run]) -> Table:
