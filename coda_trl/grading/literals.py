@@ -10,80 +10,55 @@ from .units import Quantity
 MAX_DIGITS = 500
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_NUMBER = re.compile(rf"^([+-]?)\s*({_DECIMAL})$")
-_SLASH = re.compile(rf"^([+-]?)\s*({_DECIMAL})\s*/\s*([+-]?)\s*({_DECIMAL})$")
-_FRAC = re.compile(
-    rf"^([+-]?)\s*(\d+)?\s*\\frac\s*\{{\s*([+-]?)\s*({_DECIMAL})\s*\}}\s*\{{\s*([+-]?)\s*({_DECIMAL})\s*\}}$"
-)
+_SIGNED = rf"([+-]?)\s*({_DECIMAL})"
+_NUMBER = re.compile(rf"^{_SIGNED}(?:\s*/\s*{_SIGNED})?$")
+_FRAC = re.compile(rf"^([+-]?)\s*(\d+)?\s*\\frac\s*\{{\s*{_SIGNED}\s*\}}\s*\{{\s*{_SIGNED}\s*\}}$")
 _POWER_OF_TEN = re.compile(
-    rf"^([+-]?)\s*({_DECIMAL})\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
+    rf"^{_SIGNED}\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
 )
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
     r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
     r"|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d+))$"
 )
-_BASE_NAMES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
-    "twelve": 12, "sixteen": 16,
-}  # fmt: skip
+_BASES = dict(zip("two three four five six seven eight nine ten eleven twelve sixteen".split(), [*range(2, 13), 16]))
 
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
-
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
-_NOT_WORDS = re.compile(
-    r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])"
-)  # an apostrophe may stand in a word
+# An apostrophe and a hyphen may stand in a word.
+_NOT_WORDS = re.compile(r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])|(?<![^\W_])\s*-")
 _ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)")  # not `Vitamin A`
 _WORD = re.compile(r"[^\W\d_]{2}")
-_MINUS = re.compile(r"(?<![^\W_])\s*-")  # not a hyphen
 
 
 @lru_cache(maxsize=8192)
 def literal_number(value: str) -> Fraction | None:
-    r"""
-    Returns the exact value of a plain number, or `None` if the text is anything else.
-
-    Args:
-        value (`str`):
-            Canonical LaTeX without unit: an integer, decimal, fraction (`a/b`, `\frac{a}{b}`), mixed number or decimal
-            times a power of ten.
-
-    Returns:
-        `Fraction` or `None`.
-    """
-    if len(value) > MAX_DIGITS + 100 or not value or not re.search(r"\d", value):
+    r"""Exact value of an integer, decimal, fraction, mixed number or decimal times a power of ten, else `None`."""
+    if len(value) > MAX_DIGITS + 100:
         return None
+    whole, scale = "", Fraction(1)
     if match := _NUMBER.match(value):
-        return _signed(match.group(1), Fraction(_digits(match.group(2))))
-    if match := _SLASH.match(value):
-        return _divide(match.group(1), "", match.group(2), match.group(3), match.group(4))
-    if match := _FRAC.match(value):
+        sign, top, bottom_sign, bottom = match.groups()
+        top_sign = ""
+    elif match := _FRAC.match(value):
         sign, whole, top_sign, top, bottom_sign, bottom = match.groups()
         if whole and (top_sign or bottom_sign):
             return None
-        signs = "-" if (top_sign == "-") != (bottom_sign == "-") else ""
-        return _divide(sign, whole or "", top, signs, bottom)
-    if match := _POWER_OF_TEN.match(value):
-        exponent = int(match.group(3) or match.group(4))
-        return _signed(match.group(1), Fraction(_digits(match.group(2))) * Fraction(10) ** exponent)
-    return None
-
-
-def _digits(number: str) -> str:
-    return "0" + number.removesuffix(".")
-
-
-def _signed(sign: str, value: Fraction) -> Fraction:
-    return -value if sign == "-" else value
-
-
-def _divide(sign: str, whole: str, top: str, other_sign: str, bottom: str) -> Fraction | None:
-    divisor = Fraction(_digits(bottom))
+    elif match := _POWER_OF_TEN.match(value):
+        sign, top, braced, digit = match.groups()
+        top_sign, bottom_sign, bottom = "", "", None
+        scale = Fraction(10) ** int(braced or digit)
+    else:
+        return None
+    divisor = _decimal(bottom or "1")
     if divisor == 0:
         return None
-    quotient = _signed(other_sign, Fraction(_digits(top)) / divisor)
-    return _signed(sign, int(whole or "0") + quotient)
+    magnitude = int(whole or "0") + _decimal(top) / divisor * scale
+    return -magnitude if [sign, top_sign, bottom_sign].count("-") % 2 else magnitude
+
+
+def _decimal(number: str) -> Fraction:
+    return Fraction("0" + number.removesuffix("."))
 
 
 def numbers_equal(gold: Quantity, answer: Quantity) -> bool | None:
@@ -110,8 +85,8 @@ def numeral(text: str) -> tuple[str, int] | None:
         return None
     sign, digits, *names = match.groups()
     name = next(filter(None, names)).casefold()
-    base = int(name) if name.isdecimal() and len(name) < 3 else _BASE_NAMES.get(name)
-    if base is None or not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
+    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 0)
+    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
     return sign + (digits.upper().lstrip("0") or "0"), base
 
@@ -124,21 +99,18 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     must have the same value.
     """
     gold_numeral, answer_numeral = numeral(gold), numeral(answer)
-    if gold_numeral is None and answer_numeral is None:
-        return None
-    if gold_numeral is not None and answer_numeral is not None:
+    if gold_numeral and answer_numeral:
         return gold_numeral == answer_numeral
-    if gold_numeral is not None:
+    if gold_numeral:
         return answer.upper() == gold_numeral[0]
-    value = literal_number(gold)
-    return value is not None and value == int(*answer_numeral)
+    return literal_number(gold) == int(*answer_numeral) if answer_numeral else None
 
 
 @lru_cache(maxsize=8192)
 def words_key(text: str) -> str | None:
     """What counts of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", _FULL_STOP.sub("", WORDS.sub(r" \1 ", text)))
-    if _NOT_WORDS.search(plain) or _MINUS.search(plain) or not _WORD.search(plain):
+    if _NOT_WORDS.search(plain) or not _WORD.search(plain):
         return None
     words = re.findall(r"\d*\.\d+|[^\W_]+|,|:", _ARTICLE.sub("", plain.casefold()))
     return " ".join(words[2:] if words[:2] == ["answer", "is"] else words) or None
@@ -150,9 +122,6 @@ def is_words(gold: str) -> bool:
         return True
     if words_key(gold) is None:
         return False
-    bare = WORDS.sub("", gold)
-    return (
-        not re.search(r"\d", bare)
-        if bare != gold
-        else re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None
-    )
+    if "⟦" in gold:
+        return not re.search(r"\d", WORDS.sub("", gold))
+    return re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None

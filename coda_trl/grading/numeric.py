@@ -11,30 +11,24 @@ here, is left to computer algebra.
 import cmath
 import hashlib
 import math
+import operator
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from .plain import GREEK
+
 MAX_POWER = 400
 MAX_BITS = 20_000  # of a power: these numbers are computed in the calling process, which nothing stops
 _TOLERANCE = 1e-6
-_GREEK = set(
-    (
-        "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi chi "
-        "psi omega"
-    ).split()
-)
-_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|\\([A-Za-z]+)|([A-Za-z])|(.))", re.DOTALL)
-_MIXED = re.compile(r"(?<![\d.\w}^_)])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}(?!\s*[\w\\(])")
-# `1\frac{1}{2}\pi`: as a sum or as a product, computer algebra decides.
-_MIXED_FACTOR = re.compile(
-    r"(?<![\d.\w}^_)])\d+\s*\\frac\s*\{\d+\}\s*\{\d+\}\s*(?:[A-Za-z(]|\\(?!cdot|times|le|ge|cup|%))"
-)
-_LETTER = re.compile(r"[A-Za-df-z]")
-_COMMAND = re.compile(r"\\(?:frac|sqrt|pi|cdot|times|ln|log|div)(?![A-Za-z])")
-
-Number = Fraction | complex
+_TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
+_TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
+_FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
+_MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
+_LETTER = re.compile(r"(?<!\\)(?<![A-Za-z])[A-Za-df-z]")
 
 
 class Value(NamedTuple):
@@ -42,7 +36,7 @@ class Value(NamedTuple):
 
     formal: Fraction
     numeric: complex | None
-    rational: bool
+    rational: bool = True
 
 
 class _Unknown(Exception):
@@ -51,15 +45,7 @@ class _Unknown(Exception):
 
 def equal_by_value(gold: str, answer: str) -> bool | None:
     r"""
-    Compares two expressions at random points.
-
-    Args:
-        gold (`str`), answer (`str`):
-            Canonical LaTeX without units, of numbers, letters, `+ - \cdot / ^`, fractions, roots,
-            parentheses, `\pi`, `e` and `i`.
-
-    Returns:
-        `bool` or `None`: `None` if the values do not decide.
+    Compares two expressions in canonical LaTeX without units at random points; `None` if the values do not decide.
 
     Example:
 
@@ -72,7 +58,7 @@ def equal_by_value(gold: str, answer: str) -> bool | None:
 
     ```
     """
-    keep_case = _has_both_cases(gold) or _has_both_cases(answer)
+    keep_case = has_both_cases(gold) or has_both_cases(answer)
     pairs = [(_value(gold, keep_case, point), _value(answer, keep_case, point)) for point in range(2)]
     if any(left is None or right is None for left, right in pairs):
         return None
@@ -91,11 +77,17 @@ def is_evaluable(text: str) -> bool:
 def real_value(text: str) -> Fraction | float | None:
     """Value of an expression without letters: exact if it is rational; `None` if it is not real or not understood."""
     value = _value(text, True, 0)
-    if value is None or _LETTER.search(_COMMAND.sub("", text)):
+    if value is None or _LETTER.search(re.sub(r"\\(?:frac|sqrt|pi|cdot|times|ln|log|div)(?![A-Za-z])", "", text)):
         return None
     if value.rational:
         return value.formal
     return value.numeric.real if value.numeric is not None and value.numeric.imag == 0 else None
+
+
+def has_both_cases(text: str) -> bool:
+    """Whether some letter occurs as a capital and as a small one."""
+    letters = set(re.sub(r"\\[A-Za-z]+", "", text))
+    return any(letter.islower() and letter.upper() in letters for letter in letters)
 
 
 def _differ(left: complex | None, right: complex | None) -> bool:
@@ -107,211 +99,189 @@ def _differ(left: complex | None, right: complex | None) -> bool:
         return False
 
 
-def _has_both_cases(text: str) -> bool:
-    letters = set(re.sub(r"\\[A-Za-z]+", "", text))
-    return any(letter.islower() and letter.upper() in letters for letter in letters)
-
-
 @lru_cache(maxsize=8192)
 def _value(text: str, keep_case: bool, point: int) -> Value | None:
     """Values of an expression at one of the points, or `None` if it is not understood."""
-    if _MIXED_FACTOR.search(text):
-        return None
-    text = _MIXED.sub(_improper, text)
     try:
-        formal = _Evaluator(text, keep_case, point, exact=True)
-        value = formal.whole()
+        value = _Evaluator(improper(text), keep_case, point).whole()
+        if value.numeric is not None and not math.isfinite(abs(value.numeric)):
+            value = value._replace(numeric=None)
     except (_Unknown, ArithmeticError, RecursionError, ValueError):  # the last: too many digits to write down
         return None
-    try:
-        numeric = complex(_Evaluator(text, keep_case, point, exact=False).whole())
-    except (_Unknown, ArithmeticError, ValueError):
-        numeric = None
-    if numeric is not None and not math.isfinite(abs(numeric)):
-        numeric = None
-    return Value(value, numeric, formal.rational)
+    return value
 
 
-def _improper(match: re.Match) -> str:
-    whole, top, bottom = (int(group) for group in match.groups())
-    return rf"(\frac{{{whole * bottom + top}}}{{{bottom}}})" if top < bottom else match.group()
+def improper(text: str) -> str:
+    """Writes mixed numbers as fractions."""
+
+    def fraction(match: re.Match) -> str:
+        whole, top, bottom = map(int, match.groups())
+        return rf"(\frac{{{whole * bottom + top}}}{{{bottom}}})" if top < bottom else match.group()
+
+    return _MIXED.sub(fraction, text)
 
 
-def _random_value(name: str, point: int) -> Fraction:
-    """A positive number that depends on the name and the point only, and is no root of any polynomial that occurs."""
-    digest = hashlib.blake2b(f"{name}/{point}".encode(), digest_size=8).digest()
-    return Fraction(int.from_bytes(digest, "big") >> 3, 2**60) + Fraction(1, 7)
+def _numeric(operation: Callable[..., complex], *values: Value) -> complex | None:
+    """Result with the numeric values; `None` if one of them has none, or if it is out of range."""
+    numbers = [value.numeric for value in values]
+    with suppress(_Unknown, ArithmeticError, ValueError):
+        return None if None in numbers else operation(*numbers)
+    return None
+
+
+def _combine(operation: Callable, *values: Value) -> Value:
+    formal = operation(*(value.formal for value in values))
+    return Value(formal, _numeric(operation, *values), all(value.rational for value in values))
 
 
 class _Evaluator:
-    """Recursive descent over the tokens of one expression, in fractions or in complex numbers."""
+    """Recursive descent over the tokens of one expression."""
 
-    def __init__(self, text: str, keep_case: bool, point: int, exact: bool):
-        self.tokens = [(match.lastindex, match.group(match.lastindex)) for match in _TOKEN.finditer(text.strip())]
-        self.position = 0
+    def __init__(self, text: str, keep_case: bool, point: int):
+        self.tokens = _TOKEN.findall(text.strip())[::-1]
         self.keep_case = keep_case
         self.point = point
-        self.exact = exact
-        self.rational = True
 
-    def symbol(self, name: str) -> Number:
-        value = _random_value(name, self.point)
-        return value if self.exact else complex(value)
+    def symbol(self, name: str) -> Value:
+        """A positive number that depends on name and point only, and is no root of any polynomial that occurs."""
+        digest = hashlib.blake2b(f"{name}/{self.point}".encode(), digest_size=8).digest()
+        value = Fraction(int.from_bytes(digest, "big") >> 3, 2**60) + Fraction(1, 7)
+        return Value(value, complex(value))
 
-    def constant(self, name: str, value: complex) -> Number:
-        self.rational = False
-        return _random_value(name, self.point) if self.exact else value
+    def constant(self, name: str, value: complex | None) -> Value:
+        return Value(self.symbol(name).formal, value, rational=False)
 
-    def whole(self) -> Number:
+    def peek(self) -> str:
+        return self.tokens[-1] if self.tokens else ""
+
+    def take(self, *tokens: str) -> bool:
+        if self.peek() not in tokens:
+            return False
+        self.tokens.pop()
+        return True
+
+    def expect(self, token: str) -> None:
+        if not self.take(token):
+            raise _Unknown
+
+    def whole(self) -> Value:
         value = self.sum()
-        if self.position < len(self.tokens):
+        if self.tokens:
             raise _Unknown
         return value
 
-    def peek(self) -> tuple[int, str]:
-        return self.tokens[self.position] if self.position < len(self.tokens) else (0, "")
-
-    def take(self, symbol: str) -> bool:
-        if self.peek() == (4, symbol):
-            self.position += 1
-            return True
-        return False
-
-    def take_command(self, *names: str) -> bool:
-        kind, text = self.peek()
-        if kind == 2 and text in names:
-            self.position += 1
-            return True
-        return False
-
-    def expect(self, symbol: str) -> None:
-        if not self.take(symbol):
-            raise _Unknown
-
-    def sum(self) -> Number:
+    def sum(self) -> Value:
         value = self.product()
+        while self.peek() in ("+", "-"):
+            operation = operator.add if self.tokens.pop() == "+" else operator.sub
+            value = _combine(operation, value, self.product())
+        return value
+
+    def product(self) -> Value:
+        value, divided = self.signed(), False
         while True:
-            if self.take("+"):
-                value += self.product()
-            elif self.take("-"):
-                value -= self.product()
-            else:
+            if self.take(*_TIMES):
+                value, divided = _combine(operator.mul, value, self.signed()), False
+            elif self.take(*_OVER):
+                value, divided = _combine(operator.truediv, value, self.signed()), True
+            elif not _FACTOR.match(self.peek()):
                 return value
-
-    def product(self) -> Number:
-        value = self.signed()
-        divided = False
-        while True:
-            if self.take("*") or self.take_command("cdot", "times"):
-                value, divided = value * self.signed(), False
-            elif self.take("/") or self.take_command("div"):
-                value, divided = value / self.signed(), True
-            elif self.starts_factor():
-                # `1/2x` may mean either, and `2 3` nothing
-                if divided or self.peek()[0] == 1:
-                    raise _Unknown
-                value *= self.power()
+            elif divided or self.peek()[0] in ".0123456789":  # `1/2x` may mean either, and `2 3` nothing
+                raise _Unknown
             else:
-                return value
+                value = _combine(operator.mul, value, self.power())
 
-    def starts_factor(self) -> bool:
-        kind, text = self.peek()
-        return kind in (1, 3) or (kind == 2 and text not in ("cdot", "times", "div")) or (kind == 4 and text in "({")
-
-    def signed(self) -> Number:
+    def signed(self) -> Value:
         if self.take("-"):
-            return -self.signed()
+            return _combine(operator.neg, self.signed())
         self.take("+")
         return self.power()
 
-    def power(self) -> Number:
+    def power(self) -> Value:
         base = self.atom()
         if not self.take("^"):
             return base
-        exponent = self.group() if self.peek() == (4, "{") else self.atom()
-        if self.peek() == (4, "^"):
+        exponent = self.atom()
+        if self.peek() == "^":
             raise _Unknown
         return self.raised(base, exponent)
 
-    def group(self) -> Number:
-        self.expect("{")
+    def group(self, opening: str = "{", closing: str = "}") -> Value:
+        self.expect(opening)
         value = self.sum()
-        self.expect("}")
+        self.expect(closing)
         return value
 
-    def atom(self) -> Number:
-        kind, text = self.peek()
-        self.position += 1
-        if kind == 1:
-            return Fraction(text) if self.exact else complex(float(text))
-        if kind == 2:
-            return self.command(text)
-        if kind == 3:
-            return self.letter(text)
-        if (kind, text) == (4, "{"):
-            self.position -= 1
+    def atom(self) -> Value:
+        token = self.peek()
+        if token == "{":
             return self.group()
-        if (kind, text) == (4, "("):
-            value = self.sum()
-            self.expect(")")
-            return value
-        raise _Unknown
+        if token == "(":
+            return self.group("(", ")")
+        if not _FACTOR.match(token):
+            raise _Unknown
+        self.tokens.pop()
+        if token.startswith("\\"):
+            return self.command(token[1:])
+        if token.isalpha():
+            return self.letter(token)
+        return Value(Fraction(token), complex(float(token)))
 
-    def letter(self, text: str) -> Number:
-        name = text if self.keep_case else text.lower()
+    def letter(self, letter: str) -> Value:
+        name = letter if self.keep_case else letter.lower()
         if self.take("_"):
-            kind, subscript = self.peek()
-            self.position += 1
-            if kind == 4 and subscript == "{":
-                kind, subscript = self.peek()
-                self.position += 1
+            is_braced = self.take("{")
+            subscript = self.tokens.pop() if self.tokens else ""
+            if is_braced:
                 self.expect("}")
-            if kind not in (1, 3):
+            if not re.fullmatch(r"[A-Za-z]|\.?\d.*", subscript):
                 raise _Unknown
             return self.symbol(f"{name}_{subscript}")
-        if self.peek() == (4, "'"):
+        if self.peek() == "'":
             raise _Unknown
-        if text in ("e", "i"):
-            return self.constant(text, complex(math.e) if text == "e" else 1j)
+        if letter in ("e", "i"):
+            return self.constant(letter, complex(math.e) if letter == "e" else 1j)
         return self.symbol(name)
 
-    def command(self, name: str) -> Number:
+    def command(self, name: str) -> Value:
         if name == "frac":
-            return self.group() / self.group()
+            return _combine(operator.truediv, self.group(), self.group())
         if name == "sqrt":
-            index = Fraction(2) if self.exact else complex(2)
-            if self.take("["):
-                index = self.sum()
-                self.expect("]")
-            return self.raised(self.group(), 1 / index)
-        if name == "ln" or (name == "log" and self.take("_")):
-            return self.logarithm(self.group() if name == "log" else None)
+            index = self.group("[", "]") if self.peek() == "[" else Value(Fraction(2), complex(2))
+            return self.raised(self.group(), _combine(lambda value: 1 / value, index))
+        if name == "ln":
+            return self.logarithm(Value(Fraction(0), complex(math.e)))
+        if name == "log" and self.take("_"):
+            return self.logarithm(self.group())
         if name == "pi":
             return self.constant(name, complex(math.pi))
-        if name in _GREEK and self.peek() != (4, "_"):
+        if name in GREEK and self.peek() != "_":
             return self.symbol(name)
         raise _Unknown
 
-    def logarithm(self, base: Number | None) -> Number:
-        argument = self.group() if self.peek() == (4, "{") else self.atom()
-        if self.starts_factor() or self.peek() == (4, "^"):  # does `\\ln 2x` end before the `x`?
+    def logarithm(self, base: Value) -> Value:
+        argument = self.atom()
+        if self.peek() == "^" or _FACTOR.match(self.peek()):  # does `\ln 2x` end before the `x`?
             raise _Unknown
-        if self.exact:
-            return self.constant(f"log({argument})/{base}", 0)
-        return cmath.log(argument) if base is None else cmath.log(argument) / cmath.log(base)
+        numeric = _numeric(lambda value, base: cmath.log(value) / cmath.log(base), argument, base)
+        return self.constant(f"log({argument.formal})/{base.formal}", numeric)
 
-    def raised(self, base: Number, exponent: Number) -> Number:
-        whole = exponent.real if isinstance(exponent, complex) else exponent
-        if whole == exponent and whole == int(whole):
-            if abs(whole) > MAX_POWER:
-                raise _Unknown
-            if self.exact:
-                bits = max(abs(base.numerator), base.denominator).bit_length()
-                if bits * max(1, abs(int(whole))) > MAX_BITS:
-                    raise _Unknown
-            return base ** int(whole)
-        if self.exact:  # the same power of the same base is the same number, whatever it is
-            return self.constant(f"{base}^{exponent}", 0)
-        if base.imag or base.real <= 0:  # which of the roots is meant is not for us to say
+    def raised(self, base: Value, exponent: Value) -> Value:
+        numeric = _numeric(_power, base, exponent)
+        whole = exponent.formal
+        if whole.denominator != 1:  # the same power of the same base is the same number, whatever it is
+            return self.constant(f"{base.formal}^{whole}", numeric)
+        bits = max(abs(base.formal.numerator), base.formal.denominator).bit_length()
+        if abs(whole) > MAX_POWER or bits * max(1, abs(int(whole))) > MAX_BITS:
             raise _Unknown
-        return base**exponent
+        return Value(base.formal ** int(whole), numeric, base.rational and exponent.rational)
+
+
+def _power(base: complex, exponent: complex) -> complex:
+    if exponent == int(exponent.real):
+        if abs(exponent) > MAX_POWER:
+            raise _Unknown
+        return base ** int(exponent.real)
+    if base.imag or base.real <= 0:  # which of the roots is meant is not for us to say
+        raise _Unknown
+    return base**exponent

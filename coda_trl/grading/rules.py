@@ -147,7 +147,7 @@ def readable(gold: str, algebra: Algebra) -> bool:
         return True
     if too_heavy(value, value) or _ELLIPSIS.search(value):
         return True  # nothing but the same text will be right
-    if is_set(value) and (bounds := bounds_of(value)) is not None:
+    if is_set(value) and (bounds := bounds_of(without_label(value))) is not None:
         return all(readable(bound, algebra) for bound in bounds)
     items = sequence(value)
     parts = items.items if items else _sides(value)

@@ -1,16 +1,9 @@
 r"""Take an answer apart where order, brackets and repetition matter: lists, tuples, sets, intervals and relations."""
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
-
-
-class Sequence(NamedTuple):
-    """Values with their brackets: `"()"`, `"[]"`, `"(]"`, `"[)"`, `"{}"` (a set) or `""` (a list without brackets)."""
-
-    brackets: str
-    items: tuple[str, ...]
-
 
 # What may separate the parts of an answer. `AND` and `OR` stand between conditions only, see `normalize`.
 AND, OR = "∧", "∨"
@@ -20,9 +13,8 @@ RELATIONS = frozenset(["<", ">", "=", r"\le", r"\ge", r"\neq"])
 APPROXIMATELY = frozenset([r"\approx", r"\sim"])
 _CONCLUSIONS = frozenset([r"\Rightarrow", r"\to"])
 
-# Half-open intervals pair a round with a square bracket.
-_OPENING_OF = {")": "([", "]": "([", "}": "{", "\\}": "\\{"}
 _OPENING = frozenset(["(", "[", "{", "\\{"])
+_OPENING_OF = {")": "([", "]": "([", "}": "{", "\\}": "\\{"}  # half-open intervals pair a round with a square bracket
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _SET_BUILDER = re.compile(r"^\\\{\s*([A-Za-z])\s*(?:\\in\s*\\mathbb\s*\{?R\}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}$")
@@ -32,47 +24,51 @@ LETTERS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]")
 LABEL = re.compile(r"^\(?[A-Za-z](?:_\{?\w+\}?|')?(?:\([^()]*\))?(?:, [A-Za-z])*\)?$")
 
 
+def _scan(text: str) -> Iterator[tuple[re.Match, int]]:
+    """Characters and commands, each with the number of brackets that are open behind it."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += (token.group() in _OPENING) - (token.group() in _OPENING_OF)
+        yield token, depth
+
+
+def nesting(text: str) -> int:
+    """Number of brackets inside each other."""
+    return max((depth for _, depth in _scan(text)), default=0)
+
+
 def split_top(text: str, separators: frozenset[str]) -> tuple[list[str], list[str]]:
-    r"""
-    Splits where a separator stands outside of every bracket and brace: the only way that answers are taken apart.
-
-    Args:
-        text (`str`):
-            Canonical LaTeX.
-        separators (`frozenset[str]`):
-            Single characters and commands.
-
-    Returns:
-        `tuple[list[str], list[str]]`: the parts and what stood between them: `["0", "x", "2"], ["<", "\le"]` of
-        `0 < x \le 2`.
-    """
+    r"""The parts between separators outside of all brackets, and these: `["0", "x", "2"], ["<", "\le"]`."""
     if not any(separator in text for separator in separators):
         return [text.strip()], []
-    parts, found, depth, start = [], [], 0, 0
-    for token in _TOKEN.finditer(text):
-        symbol = token.group()
-        if symbol in _OPENING:
-            depth += 1
-        elif symbol in _OPENING_OF:
-            depth -= 1
-        elif depth == 0 and symbol in separators:
+    parts, found, start = [], [], 0
+    for token, depth in _scan(text):
+        if depth == 0 and token.group() in separators:
             parts.append(text[start : token.start()].strip())
-            found.append(symbol)
+            found.append(token.group())
             start = token.end()
-    parts.append(text[start:].strip())
-    return parts, found
+    return [*parts, text[start:].strip()], found
 
 
 def balanced(text: str) -> bool:
     """Whether every bracket and brace that opens is closed by one that goes with it, and none closes otherwise."""
     open_brackets = []
-    for token in _TOKEN.finditer(text):
-        symbol = token.group()
+    for symbol in _TOKEN.findall(text):
         if symbol in _OPENING:
             open_brackets.append(symbol)
         elif symbol in _OPENING_OF and (not open_brackets or open_brackets.pop() not in _OPENING_OF[symbol]):
             return False
     return not open_brackets
+
+
+def closing(text: str, start: int) -> int | None:
+    """Where the parenthesis or brace at `start` is closed; brackets of other kinds do not count."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += (token.group() == text[start]) - (token.group() == {"(": ")", "{": "}"}[text[start]])
+        if depth == 0:
+            return token.start()
+    return None
 
 
 @lru_cache(maxsize=8192)
@@ -89,42 +85,33 @@ def simplify_notation(text: str) -> str:
     if match := _MEMBERSHIP.match(text):
         text = match.group(1)
     if text.startswith("]") or text.endswith("["):
-        text = _REVERSED_INTERVAL.sub(_turn_brackets, text)
+        text = _REVERSED_INTERVAL.sub(lambda part: "[("[part[1] == "]"] + part[2] + "])"[part[3] == "["], text)
     return text.replace("+\\infty", "\\infty").replace("+ \\infty", "\\infty")
 
 
-def _turn_brackets(interval: re.Match) -> str:
-    opening, bounds, closing = interval.groups()
-    return ("(" if opening == "]" else "[") + bounds + (")" if closing == "[" else "]")
+class Sequence(NamedTuple):
+    """Values with their brackets: `"()"`, `"[]"`, `"(]"`, `"[)"`, `"{}"` (a set) or `""` (a list without brackets)."""
+
+    brackets: str
+    items: tuple[str, ...]
 
 
 @lru_cache(maxsize=8192)
 def sequence(text: str) -> Sequence | None:
-    r"""
-    Reads a list, tuple, set or interval.
-
-    Args:
-        text (`str`):
-            Canonical LaTeX.
-
-    Returns:
-        [`Sequence`] or `None`: `None` for a single value. `\pm` at the top level makes two values.
-    """
+    r"""Reads a list, tuple, set or interval; `None` for a single value. `\pm` at the top level makes two values."""
     items, _ = split_top(text, LISTS)
     if len(items) > 1:
         return Sequence("", _plus_minus(items))
     opening = "\\{" if text.startswith("\\{") else text[:1]
     if opening in ("(", "[", "\\{"):
-        closing = "\\}" if text.endswith("\\}") else text[-1:]
-        inside = text[len(opening) : len(text) - len(closing)]
-        if closing in (")", "]", "\\}") and (opening == "\\{") == (closing == "\\}") and balanced(inside):
+        end = "\\}" if text.endswith("\\}") else text[-1:]
+        inside = text[len(opening) : len(text) - len(end)]
+        if end in (")", "]", "\\}") and (opening == "\\{") == (end == "\\}") and balanced(inside):
             items, _ = split_top(inside, COMMAS)
             if len(items) > 1 or opening == "\\{":
-                return Sequence(opening[-1] + closing[-1], _plus_minus(items))
-    if _PLUS_MINUS.search(text):
-        expanded = _plus_minus([text])
-        return Sequence("", expanded) if len(expanded) > 1 else None
-    return None
+                return Sequence(opening[-1] + end[-1], _plus_minus(items))
+    expanded = _plus_minus([text])
+    return Sequence("", expanded) if len(expanded) > 1 else None
 
 
 def _plus_minus(items: list[str]) -> tuple[str, ...]:

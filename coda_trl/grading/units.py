@@ -18,46 +18,15 @@ class Quantity(NamedTuple):
     percent: bool = False
 
 
-_KNOWN_UNITS = {
-    "mm": "mm millimeter millimetre",
-    "cm": "cm centimeter centimetre",
-    "m": "m meter metre",
-    "km": "km kilometer kilometre",
-    "in": "in inch inches",
-    "ft": "ft foot feet",
-    "yd": "yd yard",
-    "mi": "mi mile",
-    "mg": "mg milligram",
-    "g": "g gram",
-    "kg": "kg kilogram",
-    "oz": "oz ounce",
-    "lb": "lb pound",
-    "ml": "ml milliliter millilitre",
-    "l": "l liter litre",
-    "gal": "gal gallon",
-    "s": "s sec second",
-    "min": "min minute",
-    "h": "h hr hour",
-    "day": "day",
-    "week": "week wk",
-    "month": "month",
-    "year": "year yr",
-    "mi/h": "mph",
-    "km/h": "kph kmh",
-    "cent": "cent ¢",
-    "dollar": "dollar usd buck $",
-    "euro": "euro eur €",
-    "pound sterling": "gbp £",
-    "degree": "degree deg °",
-    "celsius": "celsius centigrade",
-    "fahrenheit": "fahrenheit",
-    "radian": "radian rad",
-    "newton": "n newton",
-    "joule": "j joule",
-    "watt": "w watt",
-    "volt": "v volt",
-}
-_CANONICAL = {name: unit for unit, names in _KNOWN_UNITS.items() for name in names.split()}
+# Names of one unit between semicolons.
+_UNITS = """
+    mm millimeter millimetre; cm centimeter centimetre; m meter metre; km kilometer kilometre; in inch; ft foot feet;
+    yd yard; mi mile; mg milligram; g gram; kg kilogram; oz ounce; lb pound; ml milliliter millilitre; l liter litre;
+    gal gallon; s sec second; min minute; h hr hour; day; week wk; month; year yr; mi/h mph; km/h kph kmh; cent ¢;
+    dollar usd buck $; euro eur €; gbp £; degree deg °; celsius centigrade; fahrenheit; radian rad; n newton;
+    j joule; w watt; v volt
+"""
+_UNIT_OF = {name: names.split()[0] for names in _UNITS.split(";") for name in names.split()}
 # Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
 # variables.
 _BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in"
@@ -73,11 +42,14 @@ _NOT_UNITS = set(
     ).split()
 )
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_TEMPERATURES = {"C": "celsius", "F": "fahrenheit"}
 
 _CURRENCY = re.compile(r"^(-?)\s*(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))\s*")
 _TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹₩¢]))$")
-_DEGREES = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?")
-_SCALES_OF_TEMPERATURE = {"C": "celsius", "F": "fahrenheit"}
+_CIRCLE = r"\^\s*(?:\\circ|\{\s*\\circ\s*\})"
+_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?")
+_ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}")
+_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
 _MARKED = re.compile(rf"(?<=[\w}}%)\]!'])\s*(?:\\cdot\s*)?⟦([^⟦⟧\d]*)⟧{_POWER}$")
@@ -88,82 +60,51 @@ _BARE = re.compile(
 _INCHES = re.compile(r"(?<=\d)\s*(?:''|'|\")$")
 _PERCENT = re.compile(r"\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
 _SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
-_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
-_ANGLE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s*\^\s*(?:\\circ|\{\s*\\circ\s*\})")
 
 
 @lru_cache(maxsize=8192)
 def split_unit(text: str) -> Quantity:
-    r"""
-    Splits a canonical answer into value and unit.
-
-    Args:
-        text (`str`):
-            Output of [`~coda_trl.grading.normalize.normalize`].
-
-    Returns:
-        [`Quantity`]: the value without currency, degrees, percent sign and trailing unit words.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.grading.units import split_unit
-
-    >>> split_unit("27⟦square miles⟧")
-    Quantity(value='27', unit='mi^2', percent=False)
-    >>> split_unit("15%")
-    Quantity(value='15', unit=None, percent=True)
-    >>> split_unit("7⟦or more⟧")
-    Quantity(value='7⟦or more⟧', unit=None, percent=False)
-
-    ```
-    """
+    """Splits a canonical answer: `27⟦square miles⟧` has the value `27` and the unit `mi^2`, `7⟦or more⟧` has none."""
     unit = None
-    currency = _CURRENCY.match(text)
-    if currency:
-        unit = _CANONICAL.get(currency.group(2) or "$")
+    if currency := _CURRENCY.match(text):
+        unit = _UNIT_OF.get(currency.group(2) or "$")
         text = currency.group(1) + text[currency.end() :]
     text = _SCALE.sub(_expand, text)
-    percent = False
-    for pattern in (_TRAILING_CURRENCY, _INCHES, _ORDINAL):
-        text, sign = pattern.sub("", text), pattern.search(text)
-        if sign and pattern is _TRAILING_CURRENCY:
-            unit = _CANONICAL.get(sign.group(1) or "$")
+    if currency := _TRAILING_CURRENCY.search(text):
+        unit = _UNIT_OF.get(currency.group(1) or "$")
+        text = text[: currency.start()]
+    text = _ORDINAL.sub("", _INCHES.sub("", text))
     for pattern in (_MARKED, _BARE):
         match = pattern.search(text)
-        if match and not _is_percent(match.group(1)) and _is_unit(match.group(1)):
+        if match and _is_unit(match.group(1)):
             unit = _canonical(match.group(1), match.group()) or unit
             text = text[: match.start()].rstrip()
-    sign = _PERCENT.search(text)
-    if sign and sign.start() > 0:
-        text, percent = text[: sign.start()], True
+    percent = _PERCENT.search(text)
+    if percent and percent.start() > 0:
+        text = text[: percent.start()]
     if _TRIGONOMETRY.search(text):
         text = _ANGLE.sub(r"\\left(\\frac{\1 \\pi}{180}\\right)", text)
     elif degrees := _DEGREES.search(text):
-        scale = _SCALES_OF_TEMPERATURE.get(degrees.group(1) or degrees.group(2), "degree")
-        text, unit = _DEGREES.sub("", text), unit or scale
-    return Quantity(text.strip().rstrip(".,"), unit, percent)
+        text = _DEGREES.sub("", text)
+        unit = unit or _TEMPERATURES.get(degrees.group(1) or degrees.group(2), "degree")
+    return Quantity(text.strip().rstrip(".,"), unit, bool(percent and percent.start() > 0))
 
 
 def units_differ(one: str | None, other: str | None) -> bool:
     """Whether two units, `None` if there is none, contradict each other. (45° may be any kind of degrees.)"""
-    if one == other or one is None or other is None:
-        return False
-    return not ("degree" in (one, other) and {one, other} & set(_SCALES_OF_TEMPERATURE.values()))
+    units = {one, other}
+    return len(units) == 2 and None not in units and not ("degree" in units and units & {"celsius", "fahrenheit"})
 
 
 def _expand(match: re.Match) -> str:
     number, scale, words, rest = match.groups()
-    value = Fraction(number) * _SCALES[scale.lower()]
-    return f"{value}{f'⟦{words}⟧' if words else ''}{rest}"
-
-
-def _is_percent(words: str) -> bool:
-    return words.strip().casefold() in ("percent", "per cent", "percentage", "pct")
+    return f"{Fraction(number) * _SCALES[scale.lower()]}{f'⟦{words}⟧' if words else ''}{rest}"
 
 
 def _is_unit(words: str) -> bool:
-    return not _NOT_UNITS.intersection(re.findall(r"[a-z']+", words.casefold().replace(".", ""))) and ":" not in words
+    words = words.casefold()
+    is_percent = words.strip() in ("percent", "per cent", "percentage", "pct")
+    return not is_percent and ":" not in words and not _NOT_UNITS & set(re.findall(r"[a-z']+", words.replace(".", "")))
 
 
 def _canonical(words: str, whole: str) -> str | None:
@@ -176,11 +117,10 @@ def _canonical(words: str, whole: str) -> str | None:
         names = names[1:]
     if names[:1] in (["degree"], ["degrees"]) and len(names) == 2:  # Celsius
         names = names[1:]
-    units = [_known(name) for name in names]
+    units = [
+        _UNIT_OF.get(name) or _UNIT_OF.get(name.removesuffix("s")) or _UNIT_OF.get(name.removesuffix("es"))
+        for name in names
+    ]
     if None in units or len(units) != 1 + words.count("/"):
         return None
     return "/".join(units) + (f"^{dimension}" if dimension else "")
-
-
-def _known(name: str) -> str | None:
-    return _CANONICAL.get(name) or _CANONICAL.get(name.removesuffix("s")) or _CANONICAL.get(name.removesuffix("es"))
