@@ -13,9 +13,7 @@ _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _SIGNED = rf"([+-]?)\s*({_DECIMAL})"
 _NUMBER = re.compile(rf"^{_SIGNED}(?:\s*/\s*{_SIGNED})?$")
 _FRAC = re.compile(rf"^([+-]?)\s*(\d+)?\s*\\frac\s*\{{\s*{_SIGNED}\s*\}}\s*\{{\s*{_SIGNED}\s*\}}$")
-_POWER_OF_TEN = re.compile(
-    rf"^{_SIGNED}\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$"
-)
+_POWER_OF_TEN = re.compile(rf"^{_SIGNED}\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$")
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
     r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"

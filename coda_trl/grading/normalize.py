@@ -76,7 +76,10 @@ _CONDITION = re.compile(r"[<>]|\\(?:le|ge|neq|in)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"\\[{}]|[()\[\]]|(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _NUMBERS = [
-    (re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])"), r"\1\\times 10^{\2}"),
+    (
+        re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])"),
+        r"\1\\times 10^{\2}",
+    ),
     (re.compile(r"\^\s*([+-]\d+|\d{2,})"), r"^{\1}"),
     # TeX takes one letter or digit as the index: without braces, the base of `\log_2 8` reads as a number before a
     # number.

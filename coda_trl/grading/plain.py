@@ -15,7 +15,10 @@ GREEK = set(
 )
 _CONSTANTS = {"pi": r"\pi", "infinity": r"\infty", "inf": r"\infty", "oo": r"\infty"}
 _NAMES = (
-    {name: rf"\{name}" for name in FUNCTIONS | set("alpha beta gamma delta epsilon theta lambda sigma rho phi omega".split())}
+    {
+        name: rf"\{name}"
+        for name in FUNCTIONS | set("alpha beta gamma delta epsilon theta lambda sigma rho phi omega".split())
+    }
     | {"asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan"}
     | _CONSTANTS
 )

@@ -7,33 +7,17 @@ here, by exact arithmetic. Everything else is handed to `algebra`, which is comp
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from types import ModuleType
+from typing import NamedTuple
 
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
-from .literals import (
-    is_words,
-    literal_number,
-    numbers_equal,
-    numeral,
-    numerals_equal,
-    words_key,
-)
+from .literals import is_words, literal_number, numbers_equal, numeral, numerals_equal, words_key
 from .normalize import normalize
 from .numeric import equal_by_value, is_evaluable
 from .plain import is_unknown
 from .sets import NoSet, bounds_of, is_set, same_set
-from .structure import (
-    APPROXIMATELY,
-    LABEL,
-    LETTERS,
-    RELATIONS,
-    Sequence,
-    balanced,
-    sequence,
-    simplify_notation,
-    split_top,
-)
+from .structure import APPROXIMATELY, LABEL, LETTERS, RELATIONS, balanced, sequence, simplify_notation, split_top
 from .units import split_unit, units_differ
 
 MAX_ITEMS = 64
@@ -44,14 +28,7 @@ _UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
 # What becomes of a missing gold on its way through JSON, CSV and pandas.
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
 _ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
-
-
-class Algebra(Protocol):
-    """What computer algebra has to offer: whether it can read an expression, and whether two are equal."""
-
-    def reads(self, text: str) -> bool: ...
-
-    def equal(self, gold: str, answer: str) -> bool: ...
+_CONTENT = re.compile(r"[^\W_]")
 
 
 class NeedsAlgebra(Exception):
@@ -59,13 +36,15 @@ class NeedsAlgebra(Exception):
 
 
 class NoAlgebra:
-    """Replaces [`Algebra`] in the process that must not run it."""
+    """Replaces the module `algebra` in the process that must not run it."""
 
-    def reads(self, text: str) -> bool:
+    def reads(self, *texts: str) -> bool:
         raise NeedsAlgebra
 
-    def equal(self, gold: str, answer: str) -> bool:
-        raise NeedsAlgebra
+    equal = reads
+
+
+Algebra = ModuleType | NoAlgebra
 
 
 class Case(NamedTuple):
@@ -78,43 +57,23 @@ class Case(NamedTuple):
 
 def prepare(gold: str | None, answer: str | None, options: Iterable[str] | None = None) -> Case | None:
     """
-    Writes a gold and an answer in canonical form.
+    Writes a gold and an answer in canonical form; `None` for a gold that holds nothing.
 
-    Args:
-        gold (`str` or `None`):
-            Gold answer of the data set.
-        answer (`str` or `None`):
-            Content of the deciding box, `None` if there is none.
-        options (`Iterable[str]`, *optional*):
-            Texts of the options of a multiple-choice question, A first.
-
-    Returns:
-        [`Case`] or `None`: `None` for a gold that holds nothing. The answer is empty if there is none, or if
-        it is longer than any answer.
+    The answer is empty if there is none, or if it is longer than any answer.
     """
     # Behind "####" stands the answer of a worked solution, which as a whole is no answer.
-    missing = gold is None or gold.strip() in _NO_GOLD or "####" in gold
-    canonical_gold = "" if missing or too_long(gold) else normalize(gold)
-    if not re.search(r"[^\W_]", canonical_gold):
+    if gold is None or gold.strip() in _NO_GOLD or "####" in gold or too_long(gold):
         return None
-    short = " ".join(answer.split()) if answer is not None else ""
-    return Case(canonical_gold, "" if too_long(short) else normalize(short), tuple(map(str, options or ())))
+    gold = normalize(gold)
+    if not _CONTENT.search(gold):
+        return None
+    answer = " ".join((answer or "").split())
+    return Case(gold, "" if too_long(answer) else normalize(answer), tuple(map(str, options or ())))
 
 
 def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool | None:
     """
-    Returns the verdict on a case.
-
-    Args:
-        case ([`Case`]):
-            Gold and answer in canonical form.
-        algebra ([`Algebra`]):
-            Computer algebra, or [`NoAlgebra`] to find out whether the case can do without.
-        gold_is_readable (`bool`, *optional*, defaults to `False`):
-            Whether the gold is already known to be readable.
-
-    Returns:
-        `bool` or `None`: `None` only if the gold cannot be read.
+    Returns the verdict on a case, `None` if the gold cannot be read.
 
     Raises:
         [`NeedsAlgebra`]: by way of [`NoAlgebra`].
@@ -122,7 +81,7 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     gold, answer, options = case
     if not gold_is_readable and not readable(gold, algebra):
         return None
-    if not re.search(r"[^\W_]", answer):
+    if not _CONTENT.search(answer):
         return False
     if letter := gold_letter(gold):
         return chosen_letter(answer, options) == letter
@@ -167,54 +126,52 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         return True
     if not answer:
         return False
-    decided = numerals_equal(gold, answer)
-    if decided is not None:
+    if (decided := numerals_equal(gold, answer)) is not None:
         return decided
     if words_key(gold) is not None and words_key(gold) == words_key(answer):
         return True
     if any(sign in gold + answer for sign in ("=", "\\approx", "\\sim")):
         return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
-    gold_quantity, answer_quantity = split_unit(gold), split_unit(answer)
-    if units_differ(gold_quantity.unit, answer_quantity.unit):
+    left, right = split_unit(gold), split_unit(answer)
+    if units_differ(left.unit, right.unit):
         return False
-    decided = numbers_equal(gold_quantity, answer_quantity)
-    if decided is not None:
+    if (decided := numbers_equal(left, right)) is not None:
         return decided
-    gold_value, answer_value = simplify_notation(gold_quantity.value), simplify_notation(answer_quantity.value)
-    if answer_quantity.percent and not gold_quantity.percent:
-        answer_value = rf"\frac{{{answer_value}}}{{100}}"
-    if gold_value == answer_value:
+    gold, answer = simplify_notation(left.value), simplify_notation(right.value)
+    if right.percent and not left.percent:
+        answer = rf"\frac{{{answer}}}{{100}}"
+    if gold == answer:
         return True
-    if not answer_value or _ELLIPSIS.search(gold_value) or _ELLIPSIS.search(answer_value):
+    if not answer or _ELLIPSIS.search(gold) or _ELLIPSIS.search(answer):
         return False
-    return _values(gold_value, answer_value, algebra)
+    return _values(gold, answer, algebra)
+
+
+def _pairwise(golds: Iterable[str], answers: Iterable[str], algebra: Algebra) -> bool:
+    return all(equivalent(gold, answer, algebra) for gold, answer in zip(golds, answers, strict=True))
 
 
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     """At least one side holds `=` or an approximation, perhaps inside a list."""
     if (same := _sets(gold, answer, algebra)) is not None:
         return same
-    gold_items, answer_items = sequence(gold), sequence(answer)
-    if any(items is not None and items.brackets == "" for items in (gold_items, answer_items)):
-        return _sequences(gold, answer, gold_items, answer_items, algebra)  # each may be an approximation
+    if any((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):
+        return _sequences(gold, answer, algebra)  # each may be an approximation
     golds, answers = _exact(gold), _exact(answer)
     if golds != [gold] or answers != [answer]:
-        return any(equivalent(one, other, algebra) for one in golds for other in answers[:1])
-    gold_sides, gold_signs = split_top(gold, RELATIONS)
-    answer_sides, answer_signs = split_top(answer, RELATIONS)
-    if set(gold_signs) == {"="}:
+        return any(equivalent(one, answers[0], algebra) for one in golds)
+    (gold_sides, gold_signs), (answer_sides, answer_signs) = split_top(gold, RELATIONS), split_top(answer, RELATIONS)
+    gold_equals, answer_equals = set(gold_signs) == {"="}, set(answer_signs) == {"="}
+    if gold_equals:
         gold_sides = _label_first(gold_sides)
-    if set(answer_signs) == {"="} and not LABEL.match(gold):
-        answer_sides = _label_first(answer_sides)
-    if set(gold_signs) == {"="} and not any(LETTERS.search(side) for side in gold_sides):
-        return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
-    if not gold_signs and set(answer_signs) == {"="}:
-        return _consistent(answer_sides, algebra) and equivalent(gold, answer_sides[-1], algebra)
-    if set(gold_signs) == {"="} and not answer_signs:
-        return bool(LABEL.match(gold_sides[0])) and equivalent(gold_sides[-1], answer, algebra)
-    if not gold_signs and not answer_signs:  # `\sum_{k=0}^n k`
-        return _values(gold, answer, algebra)
-    return _relations(gold, answer, algebra)
+        if not any(LETTERS.search(side) for side in gold_sides):
+            return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
+        if not answer_signs:
+            return bool(LABEL.match(gold_sides[0])) and equivalent(gold_sides[-1], answer, algebra)
+    if not gold_signs and answer_equals:
+        value = (answer_sides if LABEL.match(gold) else _label_first(answer_sides))[-1]
+        return _is_consistent(answer_sides, value, algebra) and equivalent(gold, value, algebra)
+    return _values(gold, answer, algebra)
 
 
 def _label_first(sides: list[str]) -> list[str]:
@@ -224,17 +181,15 @@ def _label_first(sides: list[str]) -> list[str]:
 
 def _exact(text: str) -> list[str]:
     r"""The values of an approximation: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `x \approx 1.41`."""
-    pieces, _ = split_top(text, APPROXIMATELY)
-    if len(pieces) == 1:
-        return [text]
-    claims = [piece for piece in pieces if piece and not LABEL.match(piece)]
+    pieces, found = split_top(text, APPROXIMATELY)
+    claims = [piece for piece in pieces if piece and not LABEL.match(piece)] if found else [text]
     return claims or pieces[-1:]
 
 
-def _consistent(sides: list[str], algebra: Algebra) -> bool:
-    """A chain of equalities may not be false: its constant sides all equal the last one."""
-    constants = [side for side in sides[:-1] if not LETTERS.search(side) and re.search(r"\d", side)]
-    return all(equivalent(side, sides[-1], algebra) for side in constants)
+def _is_consistent(sides: list[str], value: str, algebra: Algebra) -> bool:
+    """A chain of equalities may not be false: its constant sides all equal its value."""
+    constants = [side for side in sides if side != value and not LETTERS.search(side) and re.search(r"\d", side)]
+    return all(equivalent(side, value, algebra) for side in constants)
 
 
 def _sets(gold: str, answer: str, algebra: Algebra) -> bool | None:
@@ -250,81 +205,65 @@ def _sets(gold: str, answer: str, algebra: Algebra) -> bool | None:
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
     if (same := _sets(gold, answer, algebra)) is not None:
         return same
-    gold_items, answer_items = sequence(gold), sequence(answer)
-    gold_signs, answer_signs = split_top(gold, RELATIONS)[1], split_top(answer, RELATIONS)[1]
-    if gold_items is None and answer_items is None and (gold_signs or answer_signs):
+    is_sequence = sequence(gold) or sequence(answer)
+    if not is_sequence and (split_top(gold, RELATIONS)[1] or split_top(answer, RELATIONS)[1]):
         return _relations(gold, answer, algebra)
     if split_top(gold, _RATIO)[1] or split_top(answer, _RATIO)[1]:
         return _ratios(gold, answer, algebra)
-    if split_top(gold, _UNION)[1] and split_top(answer, _UNION)[1]:
-        return _same_elements(*(tuple(split_top(text, _UNION)[0]) for text in (gold, answer)), algebra)
-    if gold_items or answer_items:
-        return _sequences(gold, answer, gold_items, answer_items, algebra)
-    return _algebraic(gold, answer, algebra)
+    (gold_parts, gold_union), (answer_parts, answer_union) = split_top(gold, _UNION), split_top(answer, _UNION)
+    if gold_union and answer_union:
+        return _same_elements(gold_parts, answer_parts, algebra)
+    return (_sequences if is_sequence else _algebraic)(gold, answer, algebra)
 
 
-def _sequences(
-    gold: str, answer: str, gold_items: Sequence | None, answer_items: Sequence | None, algebra: Algebra
-) -> bool:
-    if gold_items is None or answer_items is None:
-        single, items = (gold, answer_items) if gold_items is None else (answer, gold_items)
-        if len(items.items) != 1:
-            return False
-        pair = (single, items.items[0]) if gold_items is None else (items.items[0], single)
-        return equivalent(*pair, algebra)
-    left, right = gold_items.items, answer_items.items
+def _sequences(gold: str, answer: str, algebra: Algebra) -> bool:
+    golds, answers = sequence(gold), sequence(answer)
+    left, right = golds.items if golds else (gold,), answers.items if answers else (answer,)
     if len(left) != len(right) or len(left) > MAX_ITEMS:
         return False
-    brackets = {gold_items.brackets, answer_items.brackets}
-    half_open = brackets & {"[)", "(]"}
-    if brackets == {"()", "{}"} or (len(brackets) > 1 and (half_open or (len(left) == 2 and "[]" in brackets))):
+    if golds is None or answers is None:
+        return len(left) == 1 and equivalent(left[0], right[0], algebra)
+    brackets = {golds.brackets, answers.brackets}
+    is_interval = brackets & {"[)", "(]"} or (len(left) == 2 and "[]" in brackets)
+    if brackets == {"()", "{}"} or (len(brackets) > 1 and is_interval):
         return False
-    if gold_items.brackets in ("()", "[]", "[)", "(]"):
-        if not any("=" in item for item in left):
-            right = _ordered_by_label(right)
-        return all(equivalent(one, other, algebra) for one, other in zip(left, right, strict=True))
-    if len(set(_labels(left)) - {""}) == len(left) and not any(_labels(right)):  # (4, 3) is not `x = 3, y = 4`
-        return all(equivalent(one, other, algebra) for one, other in zip(left, right, strict=True))
+    left_labels, right_labels = _labels(left), _labels(right)
+    if golds.brackets not in ("", "{}"):
+        are_letters = len(set(right_labels)) == len(right) and all(
+            re.fullmatch("[A-Za-z]", one) for one in right_labels
+        )
+        if are_letters and not any(left_labels):  # `y = 2, x = 1` answers a question for (x, y) with (1, 2)
+            right = [item for _, item in sorted(zip(right_labels, right, strict=True))]
+        return _pairwise(left, right, algebra)
+    if len(set(left_labels) - {""}) == len(left) and not any(right_labels):  # (4, 3) is not `x = 3, y = 4`
+        return _pairwise(left, right, algebra)
     return _same_elements(left, right, algebra)
 
 
-def _labels(items: tuple[str, ...]) -> list[str]:
+def _labels(items: Iterable[str]) -> list[str]:
     """What stands in front of the `=` of each item; nothing where there is none."""
     return [_sides(item)[0] if "=" in item else "" for item in items]
 
 
-def _ordered_by_label(items: tuple[str, ...]) -> tuple[str, ...]:
-    """`y = 2, x = 1` answers a question for (x, y) with (1, 2)."""
-    labels = _labels(items)
-    if len(set(labels)) == len(labels) and all(re.fullmatch("[A-Za-z]", label) for label in labels):
-        return tuple(item for _, item in sorted(zip(labels, items, strict=True)))
-    return items
-
-
-def _same_elements(left: tuple[str, ...], right: tuple[str, ...], algebra: Algebra) -> bool:
+def _same_elements(left: Iterable[str], right: Iterable[str], algebra: Algebra) -> bool:
     """Whether the items match one to one in some order; equality being transitive, the first match will do."""
     rest = list(right)
-    for item in sorted(left, key=lambda item: item not in right):
-        match = next((other for other in rest if other == item), None)
-        if match is None:
-            match = next((other for other in rest if equivalent(item, other, algebra)), None)
-        if match is None:
+    for item in sorted(left, key=lambda item: item not in rest):
+        matches = item if item in rest else next((other for other in rest if equivalent(item, other, algebra)), None)
+        if matches is None:
             return False
-        rest.remove(match)
-    return True
+        rest.remove(matches)
+    return not rest
 
 
 def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
-    gold_sides, gold_signs = split_top(gold, RELATIONS)
-    answer_sides, answer_signs = split_top(answer, RELATIONS)
-    if not gold_signs or not answer_signs:
+    (gold_sides, gold_signs), (answer_sides, answer_signs) = split_top(gold, RELATIONS), split_top(answer, RELATIONS)
+    if not gold_signs or not answer_signs or _letters(gold) != _letters(answer):
         return False
     mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
     flipped = [mirrored.get(sign, sign) for sign in reversed(answer_signs)]
-    if _letters(gold) != _letters(answer):
-        return False
     for sides, signs in ((answer_sides, answer_signs), (answer_sides[::-1], flipped)):
-        if signs == gold_signs and all(equivalent(a, b, algebra) for a, b in zip(gold_sides, sides, strict=True)):
+        if signs == gold_signs and _pairwise(gold_sides, sides, algebra):
             return True
     label = gold_sides[0]
     if gold_signs == answer_signs == ["="] and LABEL.match(label):
@@ -343,7 +282,7 @@ def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
     left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
     if any(re.fullmatch(r"0\d+", part) for part in left + right):  # 10:02 is a time of day
         return left == right
-    if len(left) == len(right) > 1 and all(equivalent(a, b, algebra) for a, b in zip(left, right, strict=True)):
+    if len(left) == len(right) and _pairwise(left, right, algebra):
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):
         return False
