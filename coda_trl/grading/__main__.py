@@ -5,16 +5,18 @@ import gzip
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import track
 
-from .pool import DEFAULT_TIMEOUT, Grade, GradingPool
+from .pool import DEFAULT_TIMEOUT, GradingPool
 
 BATCH = 1024  # cases held in memory at a time
+OUTCOMES = {True: "right", False: "wrong", None: "unscorable"}
 
 
 def read_cases(path: Path) -> Iterator[dict]:
@@ -22,7 +24,7 @@ def read_cases(path: Path) -> Iterator[dict]:
     Yields the cases of a JSON lines file (gzip if its name ends in `.gz`).
 
     Raises:
-        `ValueError`: with the line number, for a line that is no JSON object with `id`, `completion` and `gold`.
+        `ValueError`: with the line number, for a line that is no case.
     """
     with _open(path, "r") as lines:
         for number, line in enumerate(lines, start=1):
@@ -30,17 +32,13 @@ def read_cases(path: Path) -> Iterator[dict]:
                 continue
             try:
                 case = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number}: not JSON ({error}).") from None
-            missing = [key for key in ("id", "completion", "gold") if not isinstance(case, dict) or key not in case]
-            if missing:
+                is_case = isinstance(case["completion"], str) and isinstance(case["gold"], str | None) and "id" in case
+            except (ValueError, TypeError, KeyError):
+                is_case = False
+            if not is_case:
                 raise ValueError(
-                    f"{path}, line {number}: needs the fields `id`, `completion`, `gold`; without {missing}."
-                )
-            if not isinstance(case["completion"], str) or not isinstance(case["gold"], str | None):
-                raise ValueError(
-                    f"{path}, line {number}: `completion` must be a string and `gold` a string or null, not "
-                    f"{type(case['completion']).__name__} and {type(case['gold']).__name__}."
+                    f"{path}, line {number}: {line.strip()[:80]!r} is no case; it must be a JSON object with `id`, "
+                    "`completion` (a string) and `gold` (a string or null)."
                 )
             yield case
 
@@ -49,11 +47,6 @@ def _open(path: Path, mode: str) -> IO[str]:
     """Text that survives lone surrogates, which JSON can hold and UTF-8 cannot."""
     opener = gzip.open if path.suffix == ".gz" else open
     return opener(path, mode + "t", encoding="utf-8", errors="surrogatepass")
-
-
-def _batches(cases: Iterator[dict]) -> Iterator[list[dict]]:
-    while batch := list(islice(cases, BATCH)):
-        yield batch
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,29 +65,19 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
-    counts = {"right": 0, "wrong": 0, "unscorable": 0, "timed out": 0}
-    columns = (TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with pool, _open(options.out, "w") as out, Progress(*columns) as bar:
-        task = bar.add_task("grading", total=total)
-        for batch in _batches(read_cases(options.cases)):
-            grades = pool.grade(
-                [case["completion"] for case in batch],
-                [case["gold"] for case in batch],
-                progress=lambda done: bar.advance(task, done),
-            )
+    counts = Counter(dict.fromkeys([*OUTCOMES.values(), "timed out"], 0))
+    cases = read_cases(options.cases)
+    with pool, _open(options.out, "w") as out:
+        for _ in track(range(0, total, BATCH), description="grading"):
+            batch = list(islice(cases, BATCH))
+            grades = pool.grade([case["completion"] for case in batch], [case["gold"] for case in batch])
             for case, grade in zip(batch, grades, strict=True):
-                counts[_outcome(grade)] += 1
+                counts["timed out" if grade.stopped else OUTCOMES[grade.verdict]] += 1
                 verdict = {"id": case["id"], "verdict": grade.verdict, "seconds": round(grade.seconds, 6)}
                 out.write(json.dumps(verdict) + "\n")
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     print(f"{total} cases: {summary} (counted as wrong); {time.perf_counter() - start:.1f} seconds")
     return 0
-
-
-def _outcome(grade: Grade) -> str:
-    if grade.stopped:
-        return "timed out"
-    return {True: "right", False: "wrong", None: "unscorable"}[grade.verdict]
 
 
 if __name__ == "__main__":

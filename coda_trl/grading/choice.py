@@ -29,8 +29,7 @@ _ANOTHER = re.compile(
     r"|(?<![\w'.])(?:[a-z]\s*[.)](?!\w)|[A-Z]\s*(?:[.:](?=\s*\w)|\)))"  # `B. bank C. bookstore`
     r"|\b(?:and|or|nor|not)\s+(?:\(\s*[A-Za-z]\s*\)|[A-Z](?!\w))"
 )
-_LABEL = re.compile(r"^(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=\S)")
-_MARKED_LABEL = re.compile(r"^⟦\s*(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=[^\s⟧])")
+_LABEL = re.compile(r"^(⟦\s*)?(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=[^\s⟧])")
 
 
 def gold_letter(gold: str) -> str | None:
@@ -41,32 +40,19 @@ def gold_letter(gold: str) -> str | None:
 
 def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | None:
     """
-    The one option that an answer chooses, or `None`.
+    The one option that an answer in canonical form chooses, or `None`.
 
-    Args:
-        answer (`str`):
-            Answer in canonical form. `B`, `b`, `(B)`, `B.`, `B. bookstore`, `B - bookstore`, `(B) 27`, `Option B` and
-            `B is correct` choose B; several letters, `B or C` and `B is wrong` choose nothing.
-        options (`Sequence[str]`, *optional*):
-            Texts of the options, A first. The exact text of one, which no other has, then chooses it.
-
-    Returns:
-        `str` or `None`: the letter.
+    `B`, `b`, `(B)`, `B.`, `B. bookstore`, `B - bookstore`, `(B) 27`, `Option B` and `B is correct` choose B; several
+    letters, `B or C` and `B is wrong` choose nothing. Of `options`, A first, the exact text of one, which no other
+    has, chooses it too.
     """
-    match = _CHOICE.match(WORDS.sub(r"\1", answer).strip())
-    if match:
-        rest = match.group(3).strip()
-        if (not _PREDICATE.match(rest) or _IS_RIGHT.match(rest)) and not _ANOTHER.search(match.group(3)):
-            return (match.group(1) or match.group(2)).upper()
-    if not options:
-        return None
-    key = _text_key(answer)
-    same = [index for index, option in enumerate(options) if _text_key(normalize(str(option))) == key]
-    return chr(ord("A") + same[0]) if len(same) == 1 and key else None
-
-
-def _text_key(text: str) -> str:
-    return words_key(text) or text
+    if match := _CHOICE.match(WORDS.sub(r"\1", answer).strip()):
+        bracketed, bare, rest = match.groups()
+        if (not _PREDICATE.match(rest.strip()) or _IS_RIGHT.match(rest.strip())) and not _ANOTHER.search(rest):
+            return (bracketed or bare).upper()
+    texts = [words_key(text) or text for text in map(normalize, map(str, options or ()))]
+    key = words_key(answer) or answer
+    return chr(ord("A") + texts.index(key)) if key and texts.count(key) == 1 else None
 
 
 def chosen_letters(text: str) -> list[str] | None:
@@ -79,4 +65,4 @@ def chosen_letters(text: str) -> list[str] | None:
 
 def without_label(text: str) -> str:
     """A value without the letter of its option: 27 of `(C) 27`, as questions of competitions have it."""
-    return _MARKED_LABEL.sub("⟦", _LABEL.sub("", text))
+    return _LABEL.sub(lambda label: "⟦" if label.group(1) else "", text)

@@ -16,18 +16,7 @@ _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*+)(?=\s*(?:[$*.,;]|\\[\
 
 
 def after_reasoning(completion: str) -> str:
-    """
-    Returns the part of a completion that can hold the final answer.
-
-    Args:
-        completion (`str`):
-            Text of the model, with or without its reasoning. What the prompt opened ([`opens_thinking`]) has to stand
-            in front.
-
-    Returns:
-        `str`: what follows the last `</think>` (the whole text if there is none), up to a `<think>` that is
-        never closed.
-    """
+    """What follows the last `</think>` (the whole text if there is none), up to a `<think>` that is never closed."""
     end = completion.rfind(REASONING_END)
     tail = completion[end + len(REASONING_END) :] if end >= 0 else completion
     reopened = tail.find(REASONING_START)
@@ -67,9 +56,8 @@ def final_answer(completion: str) -> str | None:
     r"""
     Returns the content of the last box after the end of the reasoning.
 
-    Where the end of the text cuts the last box off, there is no answer, even if an earlier box is complete: the model
-    was about to say something else, or the same again. A value outside of a box is no answer. `\fbox` counts as
-    `\boxed`. Linear in the length of the text.
+    Where the end of the text cuts the last box off, there is no answer, even if an earlier box is complete. `\fbox`
+    counts as `\boxed`. Linear in the length of the text.
 
     Args:
         completion (`str`):
@@ -92,31 +80,24 @@ def final_answer(completion: str) -> str | None:
     last = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     if last < 0:
         return None
-    for start in dict.fromkeys((max(0, last - ENCLOSING_WINDOW), 0)):
-        answer, is_cut_off = _last_box(text, start)
-        if answer is not None or is_cut_off:
-            return None if is_cut_off else answer
-    return None
+    answer, is_cut_off = _last_box(text, max(0, last - ENCLOSING_WINDOW))
+    return _last_box(text, 0)[0] if answer is None and not is_cut_off else answer
 
 
 def _last_box(text: str, start: int) -> tuple[str | None, bool]:
-    """
-    Content of the outermost box that closes last in `text[start:]`, by one pass over its braces, and whether another
-    one begins behind it.
-    """
-    open_braces: list[int | None] = []  # for every open brace: where the content starts if it is a box, else None
-    answer = None
-    answer_end = -1
+    """Content of the outermost box that closes last in `text[start:]`, unless another one that begins behind it is cut
+    off, and whether that is so; in one pass over the braces."""
+    open_braces: list[int] = []  # for every open brace: where the content starts if it is a box, else -1
+    answer, answer_end = None, -1
     for token in _TOKEN.finditer(text, start):
         symbol = token.group()
-        if symbol == "{":
-            open_braces.append(None)
-        elif symbol == "}":
-            content = open_braces.pop() if open_braces else None
-            if content is not None:
+        if symbol == "}" and open_braces:
+            content = open_braces.pop()
+            if content >= 0:
                 answer, answer_end = text[content : token.start()], token.end()
-        elif symbol.endswith("{") and len(symbol) > 2:
-            open_braces.append(token.end())
+        elif symbol.endswith("{") and symbol != "\\{":
+            open_braces.append(token.end() if len(symbol) > 1 else -1)
     for bare in _BARE_BOX.finditer(text, max(start, answer_end)):
         answer, answer_end = bare.group(1).rstrip(".,/"), bare.end()
-    return answer, any(content is not None and content > answer_end for content in open_braces)
+    is_cut_off = any(content > answer_end for content in open_braces)
+    return (None if is_cut_off else answer), is_cut_off

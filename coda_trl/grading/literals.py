@@ -19,7 +19,9 @@ _BASED = re.compile(
     r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
     r"|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d+))$"
 )
-_BASES = dict(zip("two three four five six seven eight nine ten eleven twelve sixteen".split(), [*range(2, 13), 16]))
+_BASES = {
+    name: base for base, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
+}
 
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
@@ -83,7 +85,7 @@ def numeral(text: str) -> tuple[str, int] | None:
         return None
     sign, digits, *names = match.groups()
     name = next(filter(None, names)).casefold()
-    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 0)
+    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 16 if name == "sixteen" else 0)
     if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
     return sign + (digits.upper().lstrip("0") or "0"), base

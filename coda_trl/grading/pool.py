@@ -7,17 +7,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from .extract import final_answer
-from .jobs import Job, Result
 from .rules import Case, NoAlgebra, judge, prepare
 
 DEFAULT_TIMEOUT = 2.0
-DEFAULT_MEMORY_MB = 1024
 _START_SECONDS = 120.0  # the server imports math-verify, perhaps from a slow network disk
 _SILENCE_SECONDS = 20.0  # beyond the limit of a case: a server that says nothing for so long is replaced
 _ATTEMPTS = 3
@@ -26,6 +25,24 @@ _START = (
     "from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:4]))"
 )
 _KNOWN_GOLDS = 65536
+
+
+class Job(NamedTuple):
+    """One case for the server. `number` is the caller's; `timeout` in seconds."""
+
+    number: int
+    case: Case
+    gold_is_readable: bool
+    timeout: float
+
+
+class Result(NamedTuple):
+    """Verdict on a job and the seconds it took; `stopped` (and `False`) if a limit or a crash ended it."""
+
+    number: int
+    verdict: bool | None
+    seconds: float
+    stopped: bool
 
 
 @dataclass(frozen=True)
@@ -82,9 +99,7 @@ class GradingPool:
     ```
     """
 
-    def __init__(
-        self, workers: int | None = None, timeout: float = DEFAULT_TIMEOUT, memory_mb: int = DEFAULT_MEMORY_MB
-    ):
+    def __init__(self, workers: int | None = None, timeout: float = DEFAULT_TIMEOUT, memory_mb: int = 1024):
         if workers is not None and workers < 1:
             raise ValueError(f"`workers` is {workers}, but grading needs at least one worker process.")
         if timeout <= 0:
@@ -94,8 +109,8 @@ class GradingPool:
         self.memory_mb = memory_mb
         self._lock = threading.Lock()
         self._server: _Server | None = None
-        _pools.add(self)
         self._readable: dict[str, bool] = {}
+        _pools.add(self)
 
     def __enter__(self) -> "GradingPool":
         return self
@@ -107,7 +122,6 @@ class GradingPool:
         self,
         completions: Sequence[str],
         golds: Sequence[str | None],
-        progress: Callable[[int], None] | None = None,
         options: Sequence[Sequence[str] | None] | None = None,
     ) -> list[Grade]:
         """
@@ -118,8 +132,6 @@ class GradingPool:
                 Texts of the model.
             golds (`Sequence[str | None]`):
                 Gold answer of each.
-            progress (`Callable[[int], None]`, *optional*):
-                Called with the number of cases that were just graded.
             options (`Sequence[Sequence[str] | None]`, *optional*):
                 Texts of the options of each multiple-choice question, A first. The text of the right one is then
                 right, as its letter is.
@@ -132,47 +144,44 @@ class GradingPool:
         """
         if len(completions) != len(golds):
             raise ValueError(f"There are {len(completions)} completions but {len(golds)} golds; each needs its own.")
-        grades: list[Grade | None] = [None] * len(completions)
-        same: dict[Case, list[int]] = {}  # completions of a group often end in the same answer
         answers = list(map(final_answer, completions))
+        grades = [Grade(None, answer, 0.0) for answer in answers]
+        same: dict[Case, list[int]] = {}  # completions of a group often end in the same answer
         for index, (answer, gold) in enumerate(zip(answers, golds, strict=True)):
             case = prepare(gold, answer, options[index] if options is not None else None)
-            if case is None:
-                grades[index] = Grade(None, answer, 0.0)
-            else:
+            if case is not None:
                 same.setdefault(case, []).append(index)
-
-        waiting = []
-        for case, indices in same.items():
-            start = time.perf_counter()
-            try:
-                verdict = judge(case, NoAlgebra(), self._readable.get(case.gold, False))
-            except Exception:  # `NeedsAlgebra`, or a fault, such as too deep a nesting, which may end no training
-                waiting.append(case)
-                continue
-            seconds = time.perf_counter() - start
-            for index in indices:
-                grades[index] = Grade(verdict, answers[index], seconds)
-        if progress is not None:
-            progress(sum(grade is not None for grade in grades))
-        for case, result in self._run(waiting):
+        for case, result in self._results(list(same)):
             for index in same[case]:
                 grades[index] = Grade(result.verdict, answers[index], result.seconds, result.stopped)
-            if progress is not None:
-                progress(len(same[case]))
         return grades
 
     def close(self) -> None:
         """Ends the worker processes. The pool can be used again afterwards; it then starts new ones."""
         with self._lock:
-            if self._server is not None:
-                self._server.end()
-                self._server = None
+            self._end_server()
+
+    def _end_server(self) -> None:
+        if self._server is not None:
+            self._server.end()
+            self._server = None
+
+    def _results(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+        """Judges each case in this process or, if it needs algebra, in a worker."""
+        waiting = []
+        for number, case in enumerate(cases):
+            start = time.perf_counter()
+            try:
+                verdict = judge(case, NoAlgebra(), self._readable.get(case.gold, False))
+            except Exception:  # `NeedsAlgebra`, or a fault, such as too deep a nesting, which may end no training
+                waiting.append(case)
+            else:
+                yield case, Result(number, verdict, time.perf_counter() - start, stopped=False)
+        if waiting:
+            yield from self._run(waiting)
 
     def _run(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
         """Sends cases to the server and yields each with its result, as they come."""
-        if not cases:
-            return
         with self._lock:
             todo = dict(enumerate(cases))
             for _ in range(_ATTEMPTS):
@@ -186,11 +195,9 @@ class GradingPool:
                         yield case, result
                     return
                 except (EOFError, OSError):  # the server was killed, or hangs
-                    self._server.end()
-                    self._server = None
+                    self._end_server()
                 except BaseException:  # Ctrl-C or a caller who stops: results would be left in the pipe
-                    self._server.end()
-                    self._server = None
+                    self._end_server()
                     raise
             raise RuntimeError(
                 f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually "
@@ -203,9 +210,8 @@ class _Server:
 
     def __init__(self, workers: int, memory_mb: int):
         owner = os.getpid()
-        numbers = map(str, (workers, memory_mb, owner))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, *numbers, *map(str, sys.path)],
+            [sys.executable, "-c", _START, *map(str, [workers, memory_mb, owner, *sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -233,7 +239,7 @@ class _Server:
         # In a thread, because a server that hangs fetches no more than a pipe holds.
         self.senders[:] = [threading.Thread(target=_send, args=(self.jobs, jobs), daemon=True)]
         self.senders[0].start()
-        for _ in range(len(todo)):
+        for _ in jobs:
             if not self.results.poll(timeout + _SILENCE_SECONDS):
                 raise EOFError
             yield self.results.recv()

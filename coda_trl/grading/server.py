@@ -23,7 +23,7 @@ from pathlib import Path
 from pebble import CONSTS, ProcessExpired, ProcessPool
 
 from . import algebra
-from .jobs import Job, Result
+from .pool import Job, Result
 from .rules import judge
 
 TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expression
@@ -63,17 +63,7 @@ def start_worker(memory_bytes: int) -> None:
 
 
 class Server:
-    """
-    Grades jobs in a pool of workers and writes results as they come.
-
-    Args:
-        output (`Connection`):
-            Where every [`Result`] goes.
-        workers (`int`):
-            Number of worker processes.
-        memory_mb (`int`):
-            Memory that a worker may take beyond what it starts with, in MiB.
-    """
+    """Grades jobs in a pool of workers, each within its memory, and sends results to `output` as they come."""
 
     def __init__(self, output: Connection, workers: int, memory_mb: int):
         self.output = output
@@ -96,22 +86,19 @@ class Server:
     def _finish(self, job: Job, future: Future, attempt: int) -> None:
         error = future.exception()
         if error is None:
-            verdict, seconds = future.result()
-            self._send(Result(job.number, verdict, seconds, stopped=False))
+            self._send(job, *future.result())
         elif isinstance(error, BrokenProcessPool):
-            # All cases that wait end like this when a worker is killed while none works. Not one was judged: the
-            # caller starts a new server and sends them again.
+            # A worker was killed while none worked, which ends all waiting cases so; the caller sends them to a new
+            # server.
             _end_group()
-        elif isinstance(error, ProcessExpired) and attempt < ATTEMPTS:
-            # The worker was killed from outside, perhaps: not the fault of the case.
+        elif isinstance(error, ProcessExpired) and attempt < ATTEMPTS:  # perhaps killed from outside
             self.submit(job, attempt + 1)
         else:
-            seconds = job.timeout if isinstance(error, TimeoutError) else 0.0
-            self._send(Result(job.number, False, seconds, stopped=True))
+            self._send(job, False, job.timeout if isinstance(error, TimeoutError) else 0.0, stopped=True)
 
-    def _send(self, result: Result) -> None:
+    def _send(self, job: Job, verdict: bool | None, seconds: float, stopped: bool = False) -> None:
         with self.lock:
-            self.output.send(result)
+            self.output.send(Result(job.number, verdict, seconds, stopped))
 
 
 def _end_group() -> None:
