@@ -76,79 +76,6 @@ def test_variants(kind, pool):
 
 
 @pytest.mark.parametrize(
-    ("gold", "answer"),
-    [
-        (r"13.5\text{ pounds}", r"135\text{ pounds}"),  # a decimal point is no full stop
-        (r"12.5\text{ percent}", r"125\text{ percent}"),
-        (r"1.5\text{ million}", r"15\text{ million}"),
-        (r"1,234 \text{ km}", r"1.234\text{ km}"),
-        ("245.5 yd.", "2455 yd."),
-        (r"5\text{ ways}", r"5!\text{ ways}"),
-        ("x=3, y=4", "(4,3)"),
-        ("x=3, y=4", "4, 3"),
-        ("A", "(a)(b)(c)(d)"),  # every option
-        ("A", "(a), (b)"),
-        ("B", "b. c. d."),
-        ("27", r"27 \approx 28, 29, 30"),  # further values
-        (r"\sqrt{2}", r"\sqrt{2} \approx 1.41, -\sqrt{2} \approx -1.41"),
-        ("5", r"5 \approx 5.0 \text{ or } 7"),
-        (r"1\frac{1}{2}\pi", r"\frac{\pi}{2}"),
-        ("3", r"3 \text{ eighths}"),
-        ("27", r"27 \text{ hundredths}"),
-        ("5", r"5\text{ factorial}"),
-        ("5", "10:02"),
-        ("125", "0,125"),
-        (r"\text{Vitamin}", r"\text{Vitamin A}"),
-        (r"10\text{ m}", r"10\text{ s}"),  # units of one letter
-        ("10", r"10\mathrm{i}"),
-        ("2", r"2\mathbf{W}"),
-        ("x^2", r"x^2\mathrm{h}"),
-        (r"\frac{v}{2}", r"\frac{v}{2}\mathrm{h}"),
-        (r"5\text{ m/s}", r"5\text{ m/h}"),
-        (r"5\text{ m/s}", r"5\text{ m}"),
-        (r"5\text{ m/s}", r"5\text{ km/h}"),
-        ("10", "10m"),
-        ("10", r"10\text{ x}"),
-        ("120", r"{10 \choose 4}"),
-        ("120", r"{\choose 3}"),
-    ],
-)
-def test_what_looks_alike_is_not_the_same(pool, gold, answer):
-    assert [grade.verdict for grade in pool.grade([rf"\boxed{{{answer}}}"], [gold])] == [False]
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer"),
-    [
-        (r"13.5\text{ pounds}", "13.5"),
-        ("x=3, y=4", "(3,4)"),
-        ("x=3, y=4", "y=4, x=3"),
-        (r"x=1 \text{ or } x=-2", "-2, 1"),
-        (r"\sqrt{2}, -\sqrt{2}", r"\sqrt{2} \approx 1.41, -\sqrt{2} \approx -1.41"),
-        (r"1\frac{1}{2}\pi", r"\frac{3\pi}{2}"),
-        ("3e8", r"3\times 10^8"),
-        ("70000", "7e4"),
-        (r"\text{the cat}", r"\text{A cat}"),
-        (r"\text{Simpson's rule}", "simpson's rule"),
-        ("1:2", "2:4"),
-        ("10", r"10\text{ m}"),
-        (r"10\,\mathrm{m}", "10"),
-        (r"10\text{ m}", "10m"),
-        (r"2\pi\text{ m}^2", r"2\pi"),
-        ("5", r"5\text{ m/s}"),
-        ("120", r"{10 \choose 3}"),
-        (r"10 \choose 3", "120"),
-        (r"2^{5 \choose 2}", "1024"),
-        (r"\sqrt{9 \choose 1}", "3"),
-        (r"5\text{ mph}", r"5\text{ miles/hour}"),
-        (r"3\text{ m}, 4\text{ m}", "3, 4"),
-    ],
-)
-def test_what_looks_different_may_be_the_same(pool, gold, answer):
-    assert [grade.verdict for grade in pool.grade([rf"\boxed{{{answer}}}"], [gold])] == [True]
-
-
-@pytest.mark.parametrize(
     "text",
     [r"2x + 1", r"2\pi ", r"2\sqrt{3}.", "2^2 ", r"2\frac12.", "2!", "2i ", "2{,}000", "2 000", "2.5x ", "2 = x", "2"],
 )
@@ -305,31 +232,29 @@ def test_units(text, quantity):
 
 
 def test_guards_let_every_real_gold_through():
-    assert [gold for gold in GOLDS if too_heavy(normalize(gold))] == []
+    harmless = [r"e^{x^{2}} + 2^{2^{3}} + 10! + \binom{20}{10} + x^{100}"]
+    assert [gold for gold in GOLDS + harmless if too_heavy(normalize(gold))] == []
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        ("1+" * 600, "length"),
-        ("(" * 11 + "x" + ")" * 11, "nesting"),
-        ("7" * 501, "digits"),
-        ("9^{9^{9}}", "tower"),
-        ("99999^{99999}", "exponent"),
-        ("((2^{999})^{999})^{9999}", "exponent"),
-        ("(1000!)!", "factorial"),
-        (r"\binom{10^{9}}{5}", "binomial"),
-        (r"\int_0^1 x^{x} dx", "operator"),
-        (r"e^{x^{2}} + 2^{2^{3}} + 10! + \binom{20}{10} + x^{100}", None),
+        "1+" * 600,
+        "(" * 11 + "x" + ")" * 11,
+        "7" * 501,
+        "9^{9^{9}}",
+        "99999^{99999}",
+        "((2^{999})^{999})^{9999}",
+        "(1000!)!",
+        r"\binom{10^{9}}{5}",
+        r"\int_0^1 x^{2} dx",
     ],
 )
-def test_guards(text, reason):
-    assert too_heavy(text) == reason
+def test_guards_stop_what_is_too_heavy(text):
+    assert too_heavy(text)
 
 
-@pytest.mark.parametrize(
-    "module", ["", ".extract", ".normalize", ".units", ".numeric", ".plain", ".sets", ".values", ".pool"]
-)
+@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".numeric", ".values", ".pool"])
 def test_documented_examples_run(module):
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"coda_trl.grading{module}")):
         source = re.sub(r"^\s*```.*$", "", test.docstring or "", flags=re.MULTILINE)
@@ -343,17 +268,3 @@ def test_grade_is_bounded_and_says_none_for_the_gold_only():
     assert grade(r"\boxed{1+}", "2") is False
     assert grade(r"\boxed{2}", "1+") is None
     assert grade("", None) is None
-
-
-@pytest.mark.parametrize(
-    ("answer", "gold", "right"),
-    [
-        (r"\log_2 8", "3", True),
-        (r"\log_2 5", r"\log_2 5", True),
-        (r"\frac{\ln 5}{\ln 2}", r"\log_2 5", True),
-        (r"\log_3 8", "3", False),
-        (r"\log_a b", r"\log_b a", False),
-    ],
-)
-def test_base_of_a_logarithm_needs_no_braces(answer, gold, right):
-    assert grade(rf"\boxed{{{answer}}}", gold) is right

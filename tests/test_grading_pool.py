@@ -20,8 +20,7 @@ from pebble import ProcessExpired
 from coda_trl.grading import GradingPool, default_pool
 from coda_trl.grading import server as server_module
 from coda_trl.grading.__main__ import main
-from coda_trl.grading.jobs import Job
-from coda_trl.grading.pool import default_workers
+from coda_trl.grading.pool import Job, default_workers
 from coda_trl.grading.rules import Case
 
 pytestmark = pytest.mark.slow
@@ -309,22 +308,14 @@ def test_command_line(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "line 2: not JSON"),
-        ('{"id": 1, "gold": "2"}', "line 2: needs the fields `id`, `completion`, `gold`; without ['completion']"),
-        (
-            '{"id": 1, "completion": "", "gold": 2}',
-            "line 2: `completion` must be a string and `gold` a string or null",
-        ),
-        ("[]", "line 2: needs the fields"),
-    ],
+    "line",
+    ["{", '{"id": 1, "gold": "2"}', '{"id": 1, "completion": "", "gold": 2}', '{"completion": "", "gold": "2"}', "[]"],
 )
-def test_command_line_names_bad_lines(tmp_path, capsys, line, message):
+def test_command_line_names_bad_lines(tmp_path, capsys, line):
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": 0, "completion": "", "gold": "1"}\n' + line + "\n")
     assert main([str(path), "--out", str(tmp_path / "out.jsonl")]) == 2
-    assert message in capsys.readouterr().err
+    assert f"line 2: {line!r} is no case" in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
 
 

@@ -18,6 +18,7 @@ from math_verify import LatexExtractionConfig, parse
 from sympy.core.relational import Relational
 
 from .normalize import WORDS
+from .numeric import has_both_cases, improper
 from .values import Undecided, proportional, same_value
 
 # math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
@@ -29,9 +30,10 @@ _EXTRACTION = [
 ]
 
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
-_MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
 _PRIME = re.compile(r"([A-Za-z])('+)")
-_CAPITAL = re.compile(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|[A-Z]")
+_ENVIRONMENT = r"\{(?:[bpvBV]?matrix|array|cases|aligned)\}"
+_CAPITAL = re.compile(rf"\\[A-Za-z]+|{_ENVIRONMENT}|[A-Z]")
+_NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
 _NEIGHBOURS = re.compile(r"\d\s+[\d.]")  # math-verify takes `2 7` for 2 + 7
 _SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # and ignores the base of a numeral
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
@@ -45,18 +47,9 @@ def reads(text: str) -> bool:
 
 
 def equal(gold: str, answer: str) -> bool:
-    """
-    Whether two expressions are mathematically equal.
-
-    Args:
-        gold (`str`), answer (`str`):
-            Canonical LaTeX without units.
-
-    Returns:
-        `bool`: `False` also where the answer cannot be read.
-    """
-    mixed_case = _has_both_cases(gold) or _has_both_cases(answer)
-    left, right = _parse(gold, mixed_case), _parse(answer, mixed_case)
+    """Whether two expressions without units are mathematically equal; `False` also where one cannot be read."""
+    mixed_case = any(has_both_cases(_NO_LETTERS.sub("", text)) for text in (gold, answer))
+    left, right = (_parse(text, mixed_case) for text in (gold, answer))
     return left is not None and right is not None and _equal(left, right)
 
 
@@ -111,7 +104,7 @@ def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
     if not text or _NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
-    text = _MIXED.sub(_mixed_number, _DECIMAL.sub(_fraction, text))
+    text = improper(_DECIMAL.sub(_fraction, text))
     if mixed_case:  # math-verify does not tell `A` from `a`
         text = _CAPITAL.sub(lambda token: f"{token.group()}_{{0}}" if len(token.group()) == 1 else token.group(), text)
     text = WORDS.sub(r"\\text{\1}", text)
@@ -138,15 +131,3 @@ def _fraction(decimal: re.Match) -> str:
     """Decimals are exact: math-verify would round them to six places."""
     whole, part = decimal.groups()
     return rf"\frac{{{(whole + part).lstrip('0') or '0'}}}{{1{'0' * len(part)}}}"
-
-
-def _mixed_number(match: re.Match) -> str:
-    whole, top, bottom = match.groups()
-    return (
-        rf"(\frac{{{int(whole) * int(bottom) + int(top)}}}{{{bottom}}})" if int(top) < int(bottom) else match.group()
-    )
-
-
-def _has_both_cases(text: str) -> bool:
-    letters = set(re.sub(r"\\[A-Za-z]+|\{(?:[bpvBV]?matrix|array|cases|aligned)\}|⟦[^⟧]*⟧", "", text))
-    return any(letter.islower() and letter.upper() in letters for letter in letters if letter.isascii())

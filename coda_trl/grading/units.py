@@ -24,7 +24,7 @@ _UNITS = """
     yd yard; mi mile; mg milligram; g gram; kg kilogram; oz ounce; lb pound; ml milliliter millilitre; l liter litre;
     gal gallon; s sec second; min minute; h hr hour; day; week wk; month; year yr; mi/h mph; km/h kph kmh; cent ¢;
     dollar usd buck $; euro eur €; gbp £; degree deg °; celsius centigrade; fahrenheit; radian rad; n newton;
-    j joule; w watt; v volt
+    j joule; w watt; v volt; unit
 """
 _UNIT_OF = {name: names.split()[0] for names in _UNITS.split(";") for name in names.split()}
 # Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
@@ -91,9 +91,17 @@ def split_unit(text: str) -> Quantity:
 
 
 def units_differ(one: str | None, other: str | None) -> bool:
-    """Whether two units, `None` if there is none, contradict each other. (45° may be any kind of degrees.)"""
-    units = {one, other}
-    return len(units) == 2 and None not in units and not ("degree" in units and units & {"celsius", "fahrenheit"})
+    """
+    Whether two units, `None` if there is none, contradict each other.
+
+    45° may be any kind of degrees; "square units" may be square centimeters, and no cubic ones.
+    """
+    if one is None or other is None or one == other:
+        return False
+    (name, _, power), (other_name, _, other_power) = one.partition("^"), other.partition("^")
+    if "unit" in (name, other_name):
+        return power != other_power
+    return not ("degree" in (one, other) and {one, other} & {"celsius", "fahrenheit"})
 
 
 def _expand(match: re.Match) -> str:

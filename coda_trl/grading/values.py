@@ -27,10 +27,21 @@ _FUNCTIONS: dict[Any, Callable] = {
         "sin cos tan cot sec csc asin acos atan acot asec acsc sinh cosh tanh coth asinh acosh atanh log exp "
         "factorial binomial gamma floor re im arg sign"
     ).split()
-} | {sympy.Abs: abs, sympy.conjugate: mpmath.conj, sympy.ceiling: mpmath.ceil, sympy.Max: max, sympy.Min: min}
-
+} | {
+    sympy.Abs: abs,
+    sympy.conjugate: mpmath.conj,
+    sympy.ceiling: mpmath.ceil,
+    sympy.Max: max,
+    sympy.Min: min,
+    sympy.Add: lambda *terms: mpmath.fsum(terms),
+    sympy.Mul: lambda *factors: mpmath.fprod(factors),
+    sympy.UnevaluatedExpr: lambda value: value,
+}
 _IN_PIECES = (sympy.Abs, sympy.floor, sympy.ceiling, sympy.sign, sympy.Max, sympy.Min)
 _RATIONAL = (sympy.Add, sympy.Mul, sympy.Pow, sympy.factorial, sympy.binomial, sympy.UnevaluatedExpr)
+
+Number = mpmath.mpf | mpmath.mpc
+Point = dict[sympy.Expr, sympy.Rational]
 
 
 class Undecided(Exception):
@@ -39,16 +50,9 @@ class Undecided(Exception):
 
 def same_value(gold: sympy.Expr, answer: sympy.Expr) -> bool:
     """
-    Whether two expressions have the same value wherever the gold is defined.
+    Whether two expressions have the same value wherever the gold is defined. Letters stand for real numbers.
 
     Points count at which everything in the gold is a real number; all points if there are none.
-
-    Args:
-        gold (`sympy.Expr`), answer (`sympy.Expr`):
-            Expressions, as they were read. Letters stand for real numbers.
-
-    Returns:
-        `bool`
 
     Raises:
         [`Undecided`]: if one of them cannot be evaluated.
@@ -81,24 +85,16 @@ def same_value(gold: sympy.Expr, answer: sympy.Expr) -> bool:
 
 def proportional(one: sympy.Expr, other: sympy.Expr, positive: bool = False) -> bool:
     """
-    Whether one expression is the other times a number that is not 0.
-
-    Args:
-        one (`sympy.Expr`), other (`sympy.Expr`):
-            Evaluated expressions.
-        positive (`bool`, *optional*, defaults to `False`):
-            Whether that number must be positive.
-
-    Returns:
-        `bool`
+    Whether one evaluated expression is the other times a number that is not 0; if `positive`, times one above 0.
 
     Raises:
         [`Undecided`]: if one of them cannot be evaluated.
     """
+    has_i = one.has(sympy.I) or other.has(sympy.I)
     for point in _points(one, other):
         # At a point where neither is 0, their values give the factor, if there is one.
         try:
-            values = [_Values(point, 30, one.has(sympy.I) or other.has(sympy.I)).value(side) for side in (one, other)]
+            values = [_Values(point, 30, has_i).value(side) for side in (one, other)]
         except (ArithmeticError, ValueError):
             continue
         if all(abs(value) > 1e-9 for value in values):
@@ -108,7 +104,7 @@ def proportional(one: sympy.Expr, other: sympy.Expr, positive: bool = False) -> 
     raise Undecided
 
 
-def _points(one: sympy.Expr, other: sympy.Expr) -> list[dict[sympy.Expr, sympy.Rational]]:
+def _points(one: sympy.Expr, other: sympy.Expr) -> list[Point]:
     """
     Values for the unknowns: letters and functions that are not known (`f(x)`).
 
@@ -143,7 +139,7 @@ def _is_fraction(expression: sympy.Expr) -> bool:
     return expression.func in _RATIONAL and all(map(_is_fraction, expression.args))
 
 
-def _compare(gold: sympy.Expr, answer: sympy.Expr, point: dict) -> tuple[bool, bool] | None:
+def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, bool] | None:
     """Whether the values at a point are the same and whether the gold is real; `None` if it has no value there."""
     has_i = gold.has(sympy.I) or answer.has(sympy.I)
     rough, finer = _Values(point, 30, has_i), _Values(point, 60, has_i)
@@ -169,14 +165,14 @@ def _compare(gold: sympy.Expr, answer: sympy.Expr, point: dict) -> tuple[bool, b
         return bool(difference <= exact.largest * mpmath.mpf(10) ** -(rough.magnitude + _SURE_DIGITS)), is_real
 
 
-def _near(one: mpmath.mpf | mpmath.mpc, other: mpmath.mpf | mpmath.mpc) -> bool:
+def _near(one: Number, other: Number) -> bool:
     return bool(abs(one - other) <= 1e-9 * max(abs(one), abs(other)))
 
 
 class _Values:
     """Evaluates expressions at one point; notes the largest number on the way and the orders of magnitude of all."""
 
-    def __init__(self, point: dict, digits: int, has_i: bool):
+    def __init__(self, point: Point, digits: int, has_i: bool):
         self.point = point
         self.digits = digits
         self.has_i = has_i
@@ -184,11 +180,11 @@ class _Values:
         self.magnitude = 0.0
         self.is_real = True
 
-    def value(self, expression: sympy.Expr) -> mpmath.mpf | mpmath.mpc:
+    def value(self, expression: sympy.Expr) -> Number:
         with mpmath.workdps(self.digits):
             return self._value(expression)
 
-    def _value(self, expression: sympy.Expr) -> mpmath.mpf | mpmath.mpc:
+    def _value(self, expression: sympy.Expr) -> Number:
         value = self._evaluate(self.point.get(expression, expression))
         if not mpmath.isfinite(value):
             raise ArithmeticError
@@ -197,7 +193,7 @@ class _Values:
         self.is_real &= mpmath.im(value) == 0
         return value
 
-    def _evaluate(self, expression: sympy.Expr) -> mpmath.mpf | mpmath.mpc:
+    def _evaluate(self, expression: sympy.Expr) -> Number:
         if expression.is_Rational:
             top, bottom = mpmath.mpf(int(expression.p)), mpmath.mpf(int(expression.q))
             self.magnitude += _magnitude(top) + _magnitude(bottom)
@@ -209,19 +205,13 @@ class _Values:
         if not expression.args:
             raise Undecided
         values = [self._value(argument) for argument in expression.args]
-        if expression.is_Add:
-            return mpmath.fsum(values)
-        if expression.is_Mul:
-            return mpmath.fprod(values)
         if expression.is_Pow:
             return self._power(expression.exp, *values)
-        if isinstance(expression, sympy.UnevaluatedExpr):
-            return values[0]
         if expression.func in _FUNCTIONS:
             return _FUNCTIONS[expression.func](*values)
         raise Undecided
 
-    def _power(self, exponent: sympy.Expr, base: Any, power: Any) -> mpmath.mpf | mpmath.mpc:
+    def _power(self, exponent: sympy.Expr, base: Number, power: Number) -> Number:
         # Without `i`, the cube root of -8 is -2.
         if exponent.is_Rational and exponent.q % 2 and exponent.q > 1 and not self.has_i and mpmath.im(base) == 0:
             base = mpmath.re(base)
@@ -229,6 +219,6 @@ class _Values:
         return mpmath.power(base, int(exponent)) if exponent.is_Integer else mpmath.power(base, power)
 
 
-def _magnitude(value: mpmath.mpf | mpmath.mpc) -> float:
+def _magnitude(value: Number) -> float:
     """Decimal orders of magnitude between a number and 1, rounded up."""
     return abs(mpmath.mag(value)) * 0.302 if value else 0.0
