@@ -21,7 +21,6 @@ from coda_trl.analysis import (
     find_trainer_state,
     is_reflective,
     read_log_history,
-    reflection,
     sort_problems,
 )
 from coda_trl.evaluation.columns import tabulate
@@ -169,13 +168,6 @@ def test_terms_are_found_as_whole_words_in_any_case(text):
 )
 def test_parts_of_words_and_other_forms_are_not_terms(text):
     assert not is_reflective(text)
-
-
-def test_reflection_ratios_by_hand():
-    result = reflection(["wait", "wait", "wait", "yet", "5"], [True, False, None, True, True])
-    assert (result.responses, result.reflective, result.graded_reflective, result.correct_reflective) == (5, 4, 3, 2)
-    assert (result.ratio, result.correct_ratio) == (0.8, 2 / 3)  # without a verdict it is neither right nor wrong
-    assert np.isnan(reflection(["5"], [True]).correct_ratio)
 
 
 # Overthinking

@@ -4,14 +4,13 @@ from .difficulty import BucketComparison, Sorting, bucket_names, compare_buckets
 from .dynamics import Curve, base_reward_key, curve, evaluation_histories, find_trainer_state, read_log_history
 from .optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from .overthinking import Restatements, count_verifications
-from .reflection import REFLECTIVE_TERMS, Reflection, compile_terms, is_reflective, reflection
+from .reflection import REFLECTIVE_TERMS, is_reflective
 
 __all__ = [
     "REFLECTIVE_TERMS",
     "BucketComparison",
     "BudgetCurve",
     "Curve",
-    "Reflection",
     "Restatements",
     "Sorting",
     "base_reward_key",
@@ -20,7 +19,6 @@ __all__ = [
     "bucket_names",
     "budget_curve",
     "compare_buckets",
-    "compile_terms",
     "count_verifications",
     "curve",
     "difficulty_buckets",
@@ -28,6 +26,5 @@ __all__ = [
     "find_trainer_state",
     "is_reflective",
     "read_log_history",
-    "reflection",
     "sort_problems",
 ]

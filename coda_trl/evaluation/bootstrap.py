@@ -166,18 +166,8 @@ def num_counted(ratio: Ratio) -> int:
 
 def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
     """
-    Value and replicates as an estimate.
-
-    Args:
-        value (`float`):
-            The number on all problems.
-        values (`np.ndarray`):
-            Its replicates.
-        num_problems (`int`):
-            Number of problems that count; of an average over benchmarks, in the smallest of them.
-
-    Returns:
-        `Estimate`: The value with the interval of the replicates, if problems are enough and not all of these are NaN.
+    Value and replicates as an estimate. `num_problems` is the number that count; of an average over benchmarks, in the
+    smallest of them. There is no interval if they are too few or all replicates are NaN.
     """
     if num_problems < MIN_PROBLEMS or np.isnan(value):
         return Estimate(value)

@@ -81,15 +81,13 @@ class SampleColumns:
     def take(self, chosen: np.ndarray) -> "SampleColumns":
         """Some of the samples, chosen by an array of shape `(N,)`, with the problems that they belong to."""
         kept, problem = np.unique(self.problem[chosen], return_inverse=True)
-        return SampleColumns(
-            [self.problems[index] for index in kept],
-            self.questions[kept],
-            problem,
-            self.sample[chosen],
-            self.correct[chosen],
-            self.tokens[chosen],
-            self.truncated[chosen],
-            {name: values[chosen] for name, values in self.counts.items()},
+        return replace(
+            self,
+            problems=[self.problems[index] for index in kept],
+            questions=self.questions[kept],
+            problem=problem,
+            counts={name: values[chosen] for name, values in self.counts.items()},
+            **{name: vars(self)[name][chosen] for name in ("sample", "correct", "tokens", "truncated")},
         )
 
     def per_problem(self, values: np.ndarray) -> np.ndarray:

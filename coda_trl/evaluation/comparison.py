@@ -36,20 +36,9 @@ def benchmark_seed(benchmark: str) -> int:
 
 def in_terms_of(run: Outcomes, reference: Outcomes, names: str = "the two runs") -> list[str]:
     """
-    Problem ids of a run as the reference has them. The same id stands for the same problem unless the samples tell
-    otherwise: then the problems are told by prompt and gold answer, whatever their order.
-
-    Args:
-        run (`Outcomes`), reference (`Outcomes`):
-            Samples summed up by problem, or [`SampleColumns`].
-        names (`str`, *optional*, defaults to `"the two runs"`):
-            Who they are, for the error.
-
-    Returns:
-        `list[str]`: An id for each problem of the run; those that the reference lacks have one that it lacks too.
-
-    Raises:
-        ValueError: If the ids stand for different problems, and none of the run's is among the reference's.
+    Problem ids of a run as the reference has them; problems that the reference lacks get an id that it lacks too. The
+    same id stands for the same problem unless the samples tell otherwise: then prompt and gold answer pair problems,
+    whatever their order. Raises a `ValueError` with the `names` of the runs if these have no problem in common.
     """
     if run.questions is None or reference.questions is None:
         return run.problems
@@ -155,20 +144,8 @@ def compare_within(
     run: Outcomes, reference: Outcomes, chosen: np.ndarray, name: str, num_resamples: int = NUM_RESAMPLES
 ) -> Comparison:
     """
-    Compares two runs on some parts of some problems, see [`compare`].
-
-    Args:
-        run (`Outcomes`), reference (`Outcomes`):
-            Sums of shape `(P, parts)` for the same problems.
-        chosen (`np.ndarray` of shape `(P, parts)`):
-            Whether a part of a problem counts.
-        name (`str`):
-            What the group is called; it seeds the resamples.
-        num_resamples (`int`, *optional*, defaults to `2000`):
-            Number of bootstrap resamples.
-
-    Returns:
-        `Comparison`: Differences with intervals; NaN where the runs have nothing in common.
+    Compares two runs on the parts of problems that are `chosen`, shape `(P, parts)`, see [`compare`]. `name` seeds the
+    resamples. Differences are NaN where the runs have nothing in common.
     """
     both = chosen & (run.samples > 0) & (reference.samples > 0)
     verdicts = both & (run.graded > 0) & (reference.graded > 0)

@@ -7,43 +7,18 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """
-    How answers are sampled.
+    """How answers are sampled; temperature 0 decodes greedily."""
 
-    Args:
-        temperature (`float`, *optional*, defaults to `0.6`):
-            Sampling temperature; 0 decodes greedily.
-        top_p (`float`, *optional*, defaults to `0.95`):
-            Nucleus: tokens are drawn from the smallest set that holds this probability.
-        max_tokens (`int`, *optional*, defaults to `16384`):
-            Limit on generated tokens.
-    """
-
-    temperature: float = 0.6
-    top_p: float = 0.95
-    max_tokens: int = 16384
+    temperature: float
+    top_p: float
+    max_tokens: int
 
 
 @dataclass(frozen=True)
 class Request:
     """
-    Some samples of one problem.
-
-    Args:
-        benchmark (`str`):
-            Name of the benchmark.
-        problem_id (`str`):
-            Id of the problem in it.
-        prompt_ids (`tuple[int, ...]`):
-            Token ids of the prompt.
-        first_sample (`int`):
-            Number of the first sample wanted.
-        num_samples (`int`):
-            How many samples are wanted, numbered onwards from the first.
-        seed (`int`):
-            Seed of the problem; sample `i` is drawn with `seed + i`.
-        opens_thinking (`bool`, *optional*, defaults to `False`):
-            Whether the prompt ends inside an open `<think>` block.
+    Samples `first_sample` onwards of one problem. Sample `i` is drawn with `seed + i`; `opens_thinking` says that the
+    prompt ends inside an open `<think>` block.
     """
 
     benchmark: str
@@ -58,19 +33,8 @@ class Request:
 @dataclass(frozen=True)
 class Generation:
     """
-    One generated answer.
-
-    Args:
-        request ([`Request`]):
-            What it answers.
-        sample (`int`):
-            Number of the sample.
-        text (`str`):
-            Completion without special tokens.
-        tokens (`int`):
-            Generated tokens, the end-of-sequence token included.
-        finish_reason (`str`):
-            `"stop"` at an end-of-sequence token, `"length"` at the token limit.
+    One generated answer: `text` without special tokens, `tokens` with the end-of-sequence token, and `finish_reason`
+    `"stop"` there or `"length"` at the token limit.
     """
 
     request: Request
@@ -91,14 +55,5 @@ class Engine(Protocol):
     name: str
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
-        """
-        Answers requests, in whatever order suits the engine.
-
-        Args:
-            requests (`Sequence[Request]`):
-                Samples wanted.
-
-        Yields:
-            `list[Generation]`: Answers as they become ready, every sample of every request once.
-        """
+        """Yields answers as they become ready, in any order: every sample of every request once."""
         ...

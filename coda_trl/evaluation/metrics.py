@@ -6,7 +6,7 @@ problem are not independent of each other).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
@@ -65,17 +65,8 @@ class Outcomes:
         """
         position = {problem: index for index, problem in enumerate(self.problems)}
         index = np.array([position[problem] for problem in problems], dtype=int)
-        return Outcomes(
-            list(problems),
-            self.samples[index],
-            self.graded[index],
-            self.correct[index],
-            self.truncated[index],
-            self.tokens[index],
-            self.correct_tokens[index],
-            self.wrong_tokens[index],
-            None if self.questions is None else self.questions[index],
-        )
+        sums = {name: sums[index] for name, sums in vars(self).items() if isinstance(sums, np.ndarray)}
+        return replace(self, problems=list(problems), **sums)
 
     def success_rate(self) -> np.ndarray:
         """Share of correct samples of every problem, in [0, 1]; NaN where no sample has a verdict. Shape `(P,)`."""

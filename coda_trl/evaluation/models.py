@@ -21,17 +21,7 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """
-    Where a model and its adapter are.
-
-    Args:
-        model (`str`):
-            Path or hub id of the full model.
-        adapter (`str`, *optional*):
-            Path or hub id of the adapter on it, if there is one.
-        adapter_rank (`int`, *optional*):
-            Rank of a LoRA adapter.
-    """
+    """Path or hub id of a model, and of the adapter on it with the rank of that, if there is one."""
 
     model: str
     adapter: str | None = None
@@ -40,20 +30,8 @@ class ModelFiles:
 
 def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) -> ModelFiles:
     """
-    Finds out whether a path or hub id is a model or an adapter, and what an adapter sits on.
-
-    Args:
-        model_name_or_path (`str`):
-            Path or hub id of a model, or of a PEFT adapter.
-        base_model_name_or_path (`str`, *optional*):
-            Model under the adapter. Defaults to the one that the adapter's configuration names.
-
-    Returns:
-        `ModelFiles`: The two places.
-
-    Raises:
-        ValueError: If a folder lacks files of a model or holds damaged ones, or a base model is given for something
-            that is not an adapter.
+    Finds out whether a path or hub id is a model or an adapter, and what an adapter is on: `base_model_name_or_path`,
+    or the model that its configuration names. Raises a `ValueError` if a folder lacks files or holds damaged ones.
     """
     _check_folder(model_name_or_path)
     adapter_config = find_adapter_config_file(model_name_or_path)
@@ -78,45 +56,30 @@ def _check_folder(place: str) -> None:
         if place.startswith((".", "~", "/")) or place.count("/") > 1:  # no hub id
             raise ValueError(f"there is no model folder {place}: check the path")
         return
-    configs = [path for path in (folder / "config.json", folder / "adapter_config.json") if path.exists()]
-    if not configs:
-        checkpoints = sorted(path.name for path in folder.glob("checkpoint-*"))
-        within = (
-            f", but {', '.join(checkpoints)}: name one of them" if checkpoints else ": name one that a model is in"
-        )
+    if not any((folder / name).exists() for name in ("config.json", "adapter_config.json")):
+        checkpoints = ", ".join(sorted(path.name for path in folder.glob("checkpoint-*")))
+        within = f", but {checkpoints}: name one of them" if checkpoints else ": name one that a model is in"
         raise ValueError(f"{folder} holds neither config.json (a model) nor adapter_config.json (an adapter){within}")
-    indices = list(folder.glob("*.index.json"))
-    for path in (*configs, *indices):
+    for path in [*folder.glob("*config.json"), *folder.glob("*.index.json")]:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is damaged ({error}): save or copy the model again") from error
-        for name in sorted(set(content.get("weight_map", {}).values())) if path in indices else ():
+        for name in sorted(set(content.get("weight_map", {}).values())):
             if not (folder / name).exists():
                 raise ValueError(f"{folder} lacks {name}, which {path.name} names: copy it again")
-    weights = [path for path in folder.iterdir() if path.suffix in _WEIGHTS]
-    if not weights:
+    if not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
         raise ValueError(f"{folder} holds no weights (such as model.safetensors): save or copy the model again")
-    for path in weights:
-        if path.suffix == ".safetensors":
-            try:
-                with safe_open(path, framework="np"):  # reads the header, and compares it with the size
-                    pass
-            except SafetensorError as error:
-                raise ValueError(f"{path} is cut off or damaged ({error}): save or copy it again") from error
+    for path in folder.glob("*.safetensors"):
+        try:
+            with safe_open(path, framework="np"):  # reads the header, and compares it with the size
+                pass
+        except SafetensorError as error:
+            raise ValueError(f"{path} is cut off or damaged ({error}): save or copy it again") from error
 
 
 def fingerprint(files: ModelFiles) -> str:
-    """
-    Tells weights in a folder from those of a later training in its place.
-
-    Args:
-        files (`ModelFiles`):
-            Model and adapter.
-
-    Returns:
-        `str`: Digest of names, sizes and parts of the weights; empty for what is on the hub.
-    """
+    """Checksum of names, sizes and parts of the weights, which changes with training; empty for what is on the hub."""
     digest = hashlib.blake2b(digest_size=8)
     places = [Path(place) for place in (files.model, files.adapter) if place is not None]
     paths = [path for place in places for path in sorted(place.glob("*.safetensors"))]
@@ -176,20 +139,8 @@ def model_length(files: ModelFiles, tokens: int) -> int:
 
 def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int, has_samples: bool = False) -> None:
     """
-    Checks that a prompt and its answer fit into the model.
-
-    Args:
-        files (`ModelFiles`):
-            Model and adapter.
-        longest_prompt (`int`):
-            Tokens of the longest prompt.
-        max_tokens (`int`):
-            Limit on generated tokens.
-        has_samples (`bool`, *optional*, defaults to `False`):
-            Whether samples were drawn with this limit, which then cannot change in the same folder.
-
-    Raises:
-        ValueError: If they do not.
+    Raises a `ValueError` if a prompt and its answer do not fit into the model. Once there are samples, the limit
+    cannot change in the same folder.
     """
     context = _context(files)
     room = context - longest_prompt

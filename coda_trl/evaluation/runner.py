@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
     """
     Samples answers to benchmarks, grades them, and writes them down as they come.
 
-    Called again with the same `output_dir`, an interrupted run resumes where it stopped:
-    samples that the file holds are not drawn again, and each of the others is drawn with the seed it would have had.
+    Called again with the same `output_dir`, an interrupted run resumes: samples that the file holds are not drawn
+    again, and each of the others is drawn with the seed it would have had.
 
     Args:
         config (`EvaluationConfig`):
@@ -82,7 +83,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
                     f"{output_dir} holds samples of another problem {key[1]!r} in benchmark {key[0]!r}: choose "
                     "another output_dir"
                 )
-        requests = build_requests(problems, writer.done, tokenizer, config)
+        requests = _build_requests(problems, writer.done, tokenizer, config)
         longest_prompt = max((len(request.prompt_ids) for request in requests), default=0)
         if requests:
             check_context(files, longest_prompt, config.max_tokens, bool(writer.done))
@@ -103,40 +104,25 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         return _finish(output_dir, summary)  # while the lock keeps others out
 
 
-def build_requests(
+def _build_requests(
     problems: dict[tuple[str, str], tuple[Benchmark, Problem]],
     done: dict[tuple[str, str], set[int]],
     tokenizer: PreTrainedTokenizerBase,
     config: EvaluationConfig,
 ) -> list[Request]:
-    """
-    Lists what is still to be generated.
-
-    Args:
-        problems (`dict[tuple[str, str], tuple[Benchmark, Mapping]]`):
-            Problems by benchmark and id.
-        done (`dict[tuple[str, str], set[int]]`):
-            Sample numbers there are already, by benchmark and id.
-        tokenizer (`PreTrainedTokenizerBase`):
-            Tokenizer, with a chat template if prompts are conversational.
-        config (`EvaluationConfig`):
-            Number of samples and seed.
-
-    Returns:
-        `list[Request]`: One request for every unbroken row of missing sample numbers.
-    """
+    """One request for every unbroken row of sample numbers that are not done yet."""
     requests = []
     for key, (_, problem) in problems.items():
-        missing = [sample for sample in range(config.n) if sample not in done.get(key, ())]
+        missing = sorted(set(range(config.n)) - done.get(key, set()))
         if not missing:
             continue
         prompt_ids = _encode(tokenizer, problem["prompt"], config.chat_template_kwargs)
         is_open = opens_thinking(tokenizer.decode(prompt_ids[-PROMPT_END:]))
         seed = zlib.crc32(json.dumps([config.seed, *key]).encode())
-        starts = [sample for sample in missing if sample - 1 not in missing]
-        for start in starts:
-            end = next(sample for sample in range(start, config.n + 1) if sample not in missing)
-            requests.append(Request(*key, prompt_ids, start, end - start, seed, is_open))
+        # Numbers less their position are the same along an unbroken row.
+        for _, row in groupby(enumerate(missing), lambda item: item[1] - item[0]):
+            numbers = [number for _, number in row]
+            requests.append(Request(*key, prompt_ids, numbers[0], len(numbers), seed, is_open))
     return requests
 
 

@@ -9,13 +9,12 @@ import fcntl
 import json
 import os
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 SAMPLES_FILE = "samples.jsonl"
-
-_BLOCK = 1 << 16  # bytes read at a time in search of the last line break
 
 REQUIRED_FIELDS = {
     "benchmark": (str,),
@@ -148,22 +147,14 @@ class SampleWriter:
 
     def _repair_last_line(self) -> None:
         with open(self.path, "rb+") as file:
-            end, start, tail = file.seek(0, os.SEEK_END), 0, b""
-            for block in range(end - 1, -1, -_BLOCK):  # from the end, block by block, to the last line break
-                begin = max(0, block + 1 - _BLOCK)
-                file.seek(begin)
-                tail = file.read(block + 1 - begin) + tail
-                if b"\n" in tail:
-                    start = begin + tail.rindex(b"\n") + 1
-                    break
-            if start == end:
+            last = deque(file, maxlen=1)
+            if not last or last[0].endswith(b"\n"):
                 return
             try:
-                json.loads(tail[tail.rfind(b"\n") + 1 :])
+                json.loads(last[0])
             except ValueError:
-                file.truncate(start)
+                file.truncate(file.seek(-len(last[0]), os.SEEK_END))
             else:  # a complete line without its line break
-                file.seek(end)
                 file.write(b"\n")
 
     def _note(self, sample: dict[str, Any]) -> None:

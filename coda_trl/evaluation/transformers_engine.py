@@ -20,15 +20,8 @@ class SeededSampling(LogitsProcessor):
     """
     Turns greedy decoding into sampling with a random stream of its own for every row.
 
-    The token with the largest `log p + Gumbel noise` is a draw from `p`. With one generator a row, what a sample comes
-    to depends on its own seed and not on its neighbours in the batch, so a resumed run draws what an unbroken one
-    would.
-
-    Args:
-        seeds (`Sequence[int]`):
-            Seed of every row.
-        device (`torch.device`):
-            Device of the scores.
+    The token with the largest `log p + Gumbel noise` is a draw from `p`. With one generator a row, a sample depends on
+    its own seed and not on its neighbours in the batch, so a resumed run draws what an unbroken one would.
     """
 
     def __init__(self, seeds: Sequence[int], device: torch.device):
@@ -42,21 +35,7 @@ class SeededSampling(LogitsProcessor):
 
 
 class TransformersEngine:
-    """
-    Samples in batches of prompts of similar length.
-
-    Args:
-        model (`PreTrainedModel`):
-            Model, on the device it is to run on.
-        tokenizer (`PreTrainedTokenizerBase`):
-            Its tokenizer.
-        settings ([`SamplingSettings`]):
-            How answers are sampled.
-        stop_token_ids (`Sequence[int]`):
-            Tokens that end an answer.
-        batch_size (`int`, *optional*, defaults to `64`):
-            Answers generated at a time.
-    """
+    """Samples in batches of prompts of similar length, with a model on the device it is to run on."""
 
     name = "transformers"
 
@@ -84,16 +63,7 @@ class TransformersEngine:
         )
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
-        """
-        Answers requests, those with the longest prompts first (the batch that needs most memory fails early or never).
-
-        Args:
-            requests (`Sequence[Request]`):
-                Samples wanted.
-
-        Yields:
-            `list[Generation]`: The answers of one batch.
-        """
+        """Answers batch by batch, the longest prompts first: the batch that needs most memory fails early or never."""
         samples = [
             (request, request.first_sample + offset) for request in requests for offset in range(request.num_samples)
         ]

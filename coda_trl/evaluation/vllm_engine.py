@@ -1,8 +1,8 @@
 """Generation with vLLM: one process and engine per data-parallel replica.
 
-vLLM refuses data parallelism inside one engine for dense models, and has no need of it offline: replicas that take
-requests from one queue are as good and balance themselves. Requests are fed and collected one by one rather than in
-batches (`LLM.generate` returns when the longest answer of a batch is finished), so the GPU does not run dry behind a
+vLLM refuses data parallelism inside one engine for dense models, and its server would have to be fed, watched and
+ended over HTTP; replicas that take requests from one queue balance themselves. Requests are fed and collected one by
+one (`LLM.generate` returns when the longest answer of a batch is finished), so the GPU does not run dry behind a
 16K-token straggler and every finished problem reaches the disk at once.
 """
 
@@ -35,26 +35,9 @@ _GRACE = 30.0  # seconds for a replica to shut its engine down
 
 class VLLMEngine:
     """
-    Samples with vLLM's offline `LLM`, one request with `n` samples a problem.
-
-    Args:
-        tokenizer (`PreTrainedTokenizerBase`):
-            Tokenizer of the model. Answers are decoded with it, as with the transformers engine.
-        settings ([`SamplingSettings`]):
-            How answers are sampled.
-        stop_token_ids (`Sequence[int]`):
-            Tokens that end an answer.
-        llm_arguments (`dict[str, Any]`):
-            Arguments of `vllm.LLM`, `model` among them.
-        adapter (`str`, *optional*):
-            Folder of a LoRA adapter to apply.
-        tensor_parallel_size (`int`, *optional*, defaults to `1`):
-            GPUs that one replica is spread over.
-        data_parallel_size (`int`, *optional*, defaults to `1`):
-            Number of replicas.
-
-    Raises:
-        ValueError: If there are fewer GPUs than the replicas need.
+    Samples with vLLM's offline `LLM`, one request with `n` samples a problem. `llm_arguments` (`model` among them) go
+    to `vllm.LLM`, `adapter` is the folder of a LoRA adapter. Answers are decoded with `tokenizer`, as with the
+    transformers engine.
     """
 
     name = "vllm"
@@ -83,18 +66,8 @@ class VLLMEngine:
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
         """
-        Answers requests, benchmark by benchmark, longest prompts first: a run that is ended early has the first
-        benchmarks complete.
-
-        Args:
-            requests (`Sequence[Request]`):
-                Samples wanted.
-
-        Yields:
-            `list[Generation]`: All answers to one request.
-
-        Raises:
-            RuntimeError: If a replica fails; the message holds its traceback.
+        Answers requests, benchmark by benchmark, longest prompts first: a run that is ended early has the first ones
+        complete. Raises a `RuntimeError` with the traceback of a replica that fails.
         """
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks = context.Queue()
