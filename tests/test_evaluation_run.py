@@ -243,39 +243,28 @@ def test_a_prompt_of_the_wrong_shape_is_named(prompt):
         benchmark.numbered()
 
 
-def damage(folder, what):
-    """Makes a model folder one that cannot be read."""
-    weights = folder / "model.safetensors"
-    if what == "cut off":
-        weights.write_bytes(weights.read_bytes()[:-100])
-    elif what == "no weights":
-        weights.unlink()
-    elif what == "a shard lost":
-        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-2.safetensors"}}')
-    elif what == "broken configuration":
-        (folder / "config.json").write_text('{"model_type": ')
-    elif what == "checkpoints":
-        (folder / "checkpoint-5").mkdir()
-        (folder / "config.json").unlink()
-    elif what == "empty":
-        shutil.rmtree(folder)
-        folder.mkdir()
-
-
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("files", "message"),
     [
-        ("cut off", "model.safetensors is cut off or damaged"),
-        ("no weights", "holds no weights"),
-        ("a shard lost", "lacks model-2.safetensors, which model.safetensors.index.json names"),
-        ("broken configuration", "config.json is damaged"),
-        ("checkpoints", "holds neither config.json (a model) nor adapter_config.json (an adapter), but checkpoint-5"),
-        ("empty", "holds neither config.json (a model) nor adapter_config.json (an adapter): name one"),
+        ({"model.safetensors": "cut off"}, "model.safetensors is cut off or damaged"),
+        ({"model.safetensors": None}, "holds no weights"),
+        (
+            {"model.safetensors.index.json": '{"weight_map": {"a": "model-2.safetensors"}}'},
+            "lacks model-2.safetensors, which model.safetensors.index.json names",
+        ),
+        ({"config.json": '{"model_type": '}, "config.json is damaged"),
+        (
+            {"config.json": None, "checkpoint-5": ""},
+            "holds neither config.json (a model) nor adapter_config.json (an adapter), but checkpoint-5",
+        ),
+        ({"config.json": None}, "holds neither config.json (a model) nor adapter_config.json (an adapter): name one"),
     ],
 )
-def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, what, message):
+def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, files, message):
     shutil.copytree(tiny_model, tmp_path / "model")
-    damage(tmp_path / "model", what)
+    for name, content in files.items():
+        path = tmp_path / "model" / name
+        path.unlink() if content is None else path.write_text(content)
     with pytest.raises(ValueError, match=re.escape(message)):
         locate(str(tmp_path / "model"))
 
@@ -290,8 +279,6 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
         ("n: two and a half", "--config c.yaml", "invalid int value: 'two and a half'"),
         (None, "--config", "error: --config names no file"),
         (None, "--benchmarks ladder=5", "error: 'ladder=5': the ladder is made, not read: say `ladder`"),
-        (None, "--temperature nan", "error: temperature must be at least 0 and finite, got nan"),
-        (None, "--dtype float12", "error: dtype must be one of auto, bfloat16, float16, float32, got 'float12'"),
         (None, "", "error: there is no model folder ./gone: check the path"),
         (None, "--model_name_or_path .", "error: . holds neither config.json (a model) nor adapter_config.json"),
     ],

@@ -140,18 +140,8 @@ def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
 
 
 def pool_problems(run: Mapping[str, SampleColumns], keys: Sequence[Key]) -> SampleColumns:
-    """
-    Samples of problems of several benchmarks as one benchmark.
-
-    Args:
-        run (`Mapping[str, SampleColumns]`):
-            Samples by benchmark.
-        keys (`Sequence[tuple[str, str]]`):
-            Problems to take, in the order wanted. Those that the run lacks have no samples.
-
-    Returns:
-        `SampleColumns`: Their samples; the problems are called `benchmark/problem_id`.
-    """
+    """Samples of problems of several benchmarks as one benchmark, in the order of `keys`, with ids
+    `benchmark/problem_id`. Problems that the run lacks have no samples."""
     index = {key: row for row, key in enumerate(keys)}
     chosen, problem, questions = {}, [], np.zeros((len(keys), 2), dtype=np.int64)
     for name, columns in run.items():

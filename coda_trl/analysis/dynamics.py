@@ -31,29 +31,14 @@ class Curve:
     values: np.ndarray
 
     def smoothed(self, width: int) -> "Curve":
-        """
-        Centred moving average, for curves too ragged to read.
-
-        Args:
-            width (`int`):
-                Number of logged points averaged; near the ends, as many as there are.
-        """
+        """Centred moving average over `width` logged points (near the ends, over as many as there are)."""
         ones = np.ones(width)
         total = np.convolve(self.values, ones, mode="same")
         return Curve(self.steps, total / np.convolve(np.ones(len(self.values)), ones, mode="same"))
 
 
 def find_trainer_state(folder: str | os.PathLike) -> Path | None:
-    """
-    The most complete `trainer_state.json` of a training folder.
-
-    Args:
-        folder (`str` or `os.PathLike`):
-            Output folder of a trainer.
-
-    Returns:
-        `Path` or `None`: The one at the top, or else in the latest `checkpoint-*`; `None` if there is none.
-    """
+    """The `trainer_state.json` at the top of a training folder, or else in its latest `checkpoint-*`, if any."""
     folder = Path(folder)
     if (folder / STATE_FILE).exists():
         return folder / STATE_FILE
@@ -62,16 +47,7 @@ def find_trainer_state(folder: str | os.PathLike) -> Path | None:
 
 
 def read_log_history(path: str | os.PathLike) -> list[dict[str, Any]]:
-    """
-    Reads the log history of a `trainer_state.json`.
-
-    Args:
-        path (`str` or `os.PathLike`):
-            The file.
-
-    Returns:
-        `list[dict[str, Any]]`: Its entries, each with `step` and some logged quantities.
-    """
+    """Log history of a `trainer_state.json`: entries with `step` and some logged quantities."""
     with open(path, encoding="utf-8") as file:
         return json.load(file)["log_history"]
 
@@ -109,16 +85,8 @@ def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:
 
 
 def base_reward_key(log_history: Sequence[dict[str, Any]]) -> str | None:
-    """
-    Name under which the unshaped reward was logged: `coda/mean_score`, or the mean of TRL's first reward function.
-
-    Args:
-        log_history (`Sequence[dict[str, Any]]`):
-            Entries of a log history.
-
-    Returns:
-        `str` or `None`: The name, or `None` if no reward was logged.
-    """
+    """Name under which the unshaped reward was logged: `coda/mean_score`, or the mean of TRL's first reward function;
+    `None` if no reward was."""
     names = {name: None for entry in log_history for name in entry}
     if "coda/mean_score" in names:
         return "coda/mean_score"

@@ -35,16 +35,8 @@ class BudgetCurve:
         return self.at(budget) - price * np.asarray(budget)
 
     def marginal_gain(self, budgets: np.ndarray) -> np.ndarray:
-        """
-        Rise of the curve per token between neighbouring budgets, the finite difference that the paper writes as g(n).
-
-        Args:
-            budgets (`np.ndarray` of shape `(K,)`):
-                Ascending budgets.
-
-        Returns:
-            `np.ndarray` of shape `(K - 1,)`: Probability per token.
-        """
+        """Rise of the curve per token between `K` ascending budgets, shape `(K - 1,)`: the paper's g(n) as a finite
+        difference."""
         return np.diff(self.at(budgets)) / np.diff(budgets)
 
 

@@ -5,6 +5,8 @@ so that they can be read off a response by hand.
 """
 
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 WINDOW = 6  # words in a row that make a restatement
 _SHORTEST = 3  # words of the shortest problem whose restatement can be told from mere use of its numbers
@@ -19,19 +21,8 @@ _VERIFICATION = re.compile(
 )
 
 
-def words(text: str) -> list[str]:
-    """
-    Words of a text in lower case, without punctuation; a number with its decimals is one word.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.analysis.overthinking import words
-    >>> words("Danny's 1,000 caps (3.5 each).")
-    ["danny's", '1,000', 'caps', '3.5', 'each']
-
-    ```
-    """
+def _words(text: str) -> list[str]:
+    """Words of a text in lower case, without punctuation; a number with its decimals is one word."""
     return _WORD.findall(text.lower())
 
 
@@ -59,24 +50,17 @@ class Restatements:
     """
 
     def __init__(self, problem: str):
-        tokens = words(problem)
+        tokens = _words(problem)
         self.width = min(WINDOW, len(tokens))
-        self.windows = self._windows(tokens) if self.width >= _SHORTEST else set()
+        self.windows = set(self._windows(tokens)) if self.width >= _SHORTEST else set()
 
-    def _windows(self, tokens: list[str]) -> set[tuple[str, ...]]:
-        return set(zip(*(tokens[start:] for start in range(self.width)), strict=False))
+    def _windows(self, tokens: list[str]) -> Iterator[tuple[str, ...]]:
+        return zip(*(tokens[start:] for start in range(self.width)), strict=False)
 
     def __call__(self, completion: str) -> int:
         """Number of passages of `completion` that repeat the problem."""
-        if not self.windows:
-            return 0
-        tokens = words(completion)
-        passages, last = 0, -2
-        for position, window in enumerate(zip(*(tokens[start:] for start in range(self.width)), strict=False)):
-            if window in self.windows:
-                passages += position != last + 1
-                last = position
-        return passages
+        repeated = [window in self.windows for window in self._windows(_words(completion))]
+        return sum(here and not before for before, here in pairwise([False, *repeated]))
 
 
 def count_verifications(completion: str) -> int:

@@ -208,15 +208,8 @@ def load_samples(
 
 def collect(samples: Iterable[Mapping[str, Any]]) -> dict[str, Outcomes]:
     """
-    Sums samples up by problem, benchmark by benchmark.
-
-    Args:
-        samples (`Iterable[Mapping[str, Any]]`):
-            Samples with the fields of the sample file; those used are `benchmark`, `problem_id`, `tokens`,
-            `finish_reason` and `correct`.
-
-    Returns:
-        `dict[str, Outcomes]`: Sums by benchmark, in order of first appearance.
+    Sums samples up by problem, benchmark by benchmark. Of the fields of the sample file `benchmark`, `problem_id`,
+    `tokens`, `finish_reason` and `correct` are used.
 
     Example:
 

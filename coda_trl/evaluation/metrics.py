@@ -50,19 +50,7 @@ class Outcomes:
     questions: np.ndarray | None = None
 
     def select(self, problems: Sequence[str]) -> "Outcomes":
-        """
-        The same sums for some of the problems.
-
-        Args:
-            problems (`Sequence[str]`):
-                Ids of the problems to keep, in the order wanted.
-
-        Returns:
-            `Outcomes`: Sums of these problems.
-
-        Raises:
-            KeyError: If a problem is not among the outcomes.
-        """
+        """The same sums for some of the problems, in the order given; a `KeyError` if one is not among them."""
         position = {problem: index for index, problem in enumerate(self.problems)}
         index = np.array([position[problem] for problem in problems], dtype=int)
         sums = {name: sums[index] for name, sums in vars(self).items() if isinstance(sums, np.ndarray)}
@@ -143,15 +131,8 @@ class Ratio:
 
     def within(self, chosen: np.ndarray) -> "Ratio":
         """
-        The metric on some parts of some problems.
-
-        Args:
-            chosen (`np.ndarray` of shape `(P, parts)`):
-                Whether a part of a problem counts.
-
-        Returns:
-            `Ratio`: Sums over the chosen parts. Problems without any stay, as zeros: a resample of all problems may
-            hold more or fewer that count, as other problems would.
+        The metric on chosen parts of problems, shape `(P, parts)`. Problems without any stay, as zeros: a resample of
+        all problems may hold more or fewer that count, as other problems would.
         """
         return Ratio(*(np.where(chosen, sums, 0).sum(axis=1) for sums in (self.numerator, self.denominator)))
 
