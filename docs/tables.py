@@ -24,7 +24,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path.append(str(ROOT / "benchmarks/gpu"))
 
-from recipes_report import peak_memory  # noqa: E402
+from recipes import peak_memory  # noqa: E402
 
 # What docs/scaling.md gives on the command line to train a large model on one GPU.
 ONE_GPU_LORA = (
