@@ -31,15 +31,16 @@ def machine(*modules: str) -> dict:
 
 
 def in_turns(
-    sides: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+    sides: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter, **calls: int
 ) -> dict[str, list[float]]:
-    """Seconds of every side, one call of each a round, so that what else the machine does hits all of them."""
+    """Seconds of every side, in rounds of one call (or `calls` by name), so that other work hits all of them alike."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
-            start = clock()
-            side()
-            seconds[name].append(clock() - start)
+            for _ in range(calls.get(name, 1)):
+                start = clock()
+                side()
+                seconds[name].append(clock() - start)
     return seconds
 
 

@@ -22,19 +22,8 @@ HARD_RUNGS = (5, 6)
 @dataclass(frozen=True)
 class Run:
     """
-    One row of the matrix.
-
-    Args:
-        label (`str`):
-            Name in tables.
-        recipe (`str`, *optional*):
-            File name of a recipe in `recipes/ladder`, without its ending. `None` evaluates the start without training.
-        overlays (`tuple[str, ...]`, *optional*, defaults to `()`):
-            File names in `recipes/ablations`, without their endings.
-        overrides (`dict[str, Any]`, *optional*, defaults to `{}`):
-            Arguments that win over the recipe and its overlays.
-        budgets (`tuple[int | None, ...]`, *optional*, defaults to `(None,)`):
-            Token budgets to ask for in evaluation; `None` asks for none.
+    One row of the matrix: its label in tables, a recipe's name (`None` evaluates the start without training), names of
+    overlays in `recipes/ablations`, arguments that win over both, and token budgets to ask for in evaluation.
     """
 
     label: str
@@ -42,10 +31,6 @@ class Run:
     overlays: tuple[str, ...] = ()
     overrides: dict[str, Any] = field(default_factory=dict)
     budgets: tuple[int | None, ...] = (None,)
-
-
-def _group_size(size: int) -> dict[str, Any]:
-    return {"num_generations": size}  # the batch stays at 160 completions, so that there are more prompts instead
 
 
 # The rows of the paper's Table 1, three later methods, and L1 of its Fig. 1b.
@@ -74,8 +59,9 @@ ABLATIONS = {
     "grpo-easy": Run("GRPO, easy training set", "grpo", overrides={"dataset": "ladder_easy=4000"}),
     "grpo-hard": Run("GRPO, hard training set", "grpo", overrides={"dataset": "ladder_hard=4000"}),
     "coda-scaled": Run("rewards scaled by group", "coda", overrides={"scale_rewards": "group"}),
-    "coda-group-4": Run("G = 4", "coda", overrides=_group_size(4)),
-    "coda-group-8": Run("G = 8", "coda", overrides=_group_size(8)),
+    # The batch stays at 160 completions, so that there are more prompts instead.
+    "coda-group-4": Run("G = 4", "coda", overrides={"num_generations": 4}),
+    "coda-group-8": Run("G = 8", "coda", overrides={"num_generations": 8}),
     "coda-tau-easy-0.6": Run("τ = (0.6, 0.25)", "coda", ("tau-easy-0.6",)),
     "coda-tau-easy-0.9": Run("τ = (0.9, 0.25)", "coda", ("tau-easy-0.9",)),
     "coda-tau-hard-0.1": Run("τ = (0.75, 0.1)", "coda", ("tau-hard-0.1",)),
@@ -92,15 +78,7 @@ RUNS = MAIN | ABLATIONS
 def jobs(sets: list[str], seeds: int, first_seed: int = 0) -> list[tuple[str, int]]:
     """
     Pairs of a run and a seed, the most wanted first: all methods with the first seed, then with the second, and so on,
-    then the ablations in the same way.
-
-    Args:
-        sets (`list[str]`):
-            `"main"`, `"ablations"` or both.
-        seeds (`int`):
-            Seeds of the main runs. Ablations get at most `ABLATION_SEEDS`, the start one.
-        first_seed (`int`, *optional*, defaults to `0`):
-            The first seed.
+    then the ablations in the same way, with at most `ABLATION_SEEDS` each. `sets`: `"main"`, `"ablations"` or both.
     """
     wanted = {"main": (MAIN, seeds), "ablations": (ABLATIONS, min(seeds, ABLATION_SEEDS))}
     return [

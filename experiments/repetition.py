@@ -26,19 +26,7 @@ VERDICT_COLUMNS = ("Verdict: first", "new", "all")
 
 @dataclass(frozen=True)
 class Number:
-    """
-    A number of the tables, with the first seeds and with the new ones.
-
-    Args:
-        group (`str`):
-            Kind of number.
-        label (`str`):
-            Which one.
-        stated (`np.ndarray` of shape `(S, 1 + B)`), new (`np.ndarray` of shape `(K, 1 + B)`):
-            As [`Results.rows`] gives them.
-        resolution (`float`, *optional*, defaults to `RESOLUTION`):
-            See [`new_run`].
-    """
+    """A number of the tables, by kind and label, with the first seeds and the new ones: see [`Results.rows`]."""
 
     group: str
     label: str
@@ -74,20 +62,7 @@ class Number:
 
 
 def numbers(results: Results, repetition: Results, columns: Mapping[str, Sequence[int]] = BY_RUNG) -> list[Number]:
-    """
-    The numbers of Table 1 and of the claims that both have.
-
-    Args:
-        results (`Results`):
-            The first runs. A number of which they have a single seed is left out.
-        repetition (`Results`):
-            The new ones.
-        columns (`Mapping[str, Sequence[int]]`, *optional*):
-            Rungs by the name of their column in Table 1.
-
-    Raises:
-        ValueError: If they have nothing in common.
-    """
+    """The numbers of Table 1 and of the claims that both have, the first with at least two seeds."""
     kinds = (
         ("accuracy by rung", accuracy_on, METHODS[1:], ()),
         ("tokens by rung", tokens_on, METHODS[1:], ()),

@@ -33,12 +33,8 @@ RESOLUTION = 0.5
 
 class Measured:
     """
-    One evaluation of one run. Every method returns an array of shape `(1 + NUM_RESAMPLES,)`: the number itself, then
+    One entry of a run's `evaluations`. Every method returns an array of shape `(1 + NUM_RESAMPLES,)`: the number, then
     what it is on resampled problems. Arithmetic on these arrays carries the resamples along.
-
-    Args:
-        evaluation (`dict[str, Any]`):
-            Entry of a run's `evaluations`.
     """
 
     def __init__(self, evaluation: Row):
@@ -90,18 +86,9 @@ class Measured:
 
 def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
     """
-    Mean over seeds, with an interval over seeds and problems.
-
-    Args:
-        rows (`np.ndarray` of shape `(S, 1 + B)`):
-            For every seed the number, then its `B` values on resampled problems.
-        has_seeds (`bool`, *optional*, defaults to `True`):
-            Whether other seeds would give other numbers. Not so for a model that was not trained.
-        confidence (`float`, *optional*, defaults to `0.95`):
-            Of the interval.
-
-    Returns:
-        `Estimate`: Mean and interval; no interval if one seed would have to speak for all.
+    Mean over seeds, with an interval over seeds and problems; none if one seed would have to speak for all.
+    `rows`, of shape `(S, 1 + B)`: for every seed the number, then its `B` values on resampled problems.
+    `has_seeds`: whether other seeds would give other numbers. Not so for a model that was not trained.
     """
     count = len(rows)
     value, draws = float(rows[:, 0].mean()), rows[:, 1:].mean(axis=0)
@@ -122,19 +109,11 @@ def _t_quantile(degrees: int) -> float:
 
 def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
     """
-    Mean over seeds, with the 95% prediction interval for the mean of some more runs with other seeds.
+    Mean over seeds, with the 95% prediction interval for the mean of `runs` more with other seeds.
 
     With `S` seeds of standard deviation `s`, a mean of `runs` new ones lies within `t s sqrt(1/S + 1/runs)` of theirs,
-    where `t` is the quantile of Student's t distribution with `S - 1` degrees of freedom. The problems do not enter:
-    all runs are evaluated on the same ones, which move old and new numbers alike.
-
-    Args:
-        rows (`np.ndarray` of shape `(S, 1 + B)`):
-            As in [`over_seeds`].
-        runs (`int`, *optional*, defaults to `1`):
-            Number of new runs that are averaged.
-        resolution (`float`, *optional*, defaults to `RESOLUTION`):
-            Least distance of an end from the mean.
+    where `t` is the quantile of Student's t distribution with `S - 1` degrees of freedom, and never within less than
+    `resolution`. The problems do not enter: all runs are evaluated on the same ones, which move all numbers alike.
     """
     values = rows[:, 0]
     mean = float(values.mean())
@@ -146,15 +125,8 @@ def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> 
 
 class Results:
     """
-    Runs that are compared. Trainings are compared with those of the same warm start and seed; pairs of all warm starts
-    then count alike.
-
-    Args:
-        lines (`Iterable[dict]`):
-            Lines of a results file.
-
-    Raises:
-        ValueError: If they differ in what makes runs comparable, or a run is there twice.
+    Runs that are compared, lines of a results file. Trainings are compared with those of the same warm start and seed;
+    pairs of all warm starts then count alike. Runs that differ in `COMMON`, or are there twice, are refused.
     """
 
     def __init__(self, lines: Iterable[Row]):
@@ -165,9 +137,7 @@ class Results:
         for line in sorted(self.lines, key=lambda line: (line.get("warm_start", 1), line["seed"])):
             method, training = line["method"], (line.get("warm_start", 1), line["seed"])
             if training in self.runs.setdefault(method, {}):
-                raise ValueError(
-                    f"There is a run of {method} with seed {line['seed']} already: each may be there once."
-                )
+                raise ValueError(f"There is a run of {method} with seed {line['seed']} already.")
             self.runs[method][training] = line
             for evaluation in line["evaluations"]:
                 measured = Measured(evaluation)
@@ -205,16 +175,8 @@ class Results:
 
     def rows(self, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
         """
-        A number for every training that some runs have in common.
-
-        Args:
-            function (`Callable[..., np.ndarray]`):
-                Takes a [`Measured`] for every name.
-            *names (`str`):
-                Runs.
-
-        Returns:
-            `np.ndarray` of shape `(S, 1 + NUM_RESAMPLES)`, or `None` if they have no training in common.
+        A number, by a function of one [`Measured`] per name, for every training that some runs have in common. Shape
+        `(S, 1 + NUM_RESAMPLES)`; `None` if there is none.
         """
         found = [function(*(self.measured(name, training) for name in names)) for training in self.trainings(*names)]
         return np.array(found) if found else None
@@ -242,12 +204,8 @@ class Results:
         trainings = self.trainings(*names)
         if not trainings or len(self.trainings(*SORTERS)) < 2:
             return None
-        return np.array(
-            [
-                function(self.buckets(each) == bucket, *(self.measured(name, each) for name in names))
-                for each in trainings
-            ]
-        )
+        runs = {each: [self.measured(name, each) for name in names] for each in trainings}
+        return np.array([function(self.buckets(each) == bucket, *of_each) for each, of_each in runs.items()])
 
     def log(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray] | None:
         """Steps, shape `(T,)`, and the course of a logged metric for every seed, shape `(S, T)` with NaN for gaps."""

@@ -75,17 +75,7 @@ def with_flags(settings: dict[str, Any]) -> list[str]:
 
 
 def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool, recipes: str) -> list[str]:
-    """
-    Arguments of `recipes/train.py`.
-
-    Args:
-        run (`Run`):
-            The run.
-        seed (`int`), output_dir (`Path`), use_cpu (`bool`):
-            Of this training.
-        recipes (`str`):
-            Folder of the recipes.
-    """
+    """Arguments of `recipes/train.py` for one training, with the recipe from the folder `recipes`."""
     arguments = ["--config", f"{recipes}/{run.recipe}.yaml"]
     if run.overlays:
         arguments += ["--overlay", *(f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays)]
@@ -95,11 +85,8 @@ def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool, recipe
 
 class Runner:
     """
-    Trains, evaluates and records runs, in processes of their own. A testbed says how.
-
-    Args:
-        args (`argparse.Namespace`):
-            Command line, of [`parser_of`], with `jobs` and `use_cpu`.
+    Trains, evaluates and records runs, in processes of their own, by the command line of [`parser_of`] with `jobs` and
+    `use_cpu`. A testbed says how.
     """
 
     recipes: str  # folder

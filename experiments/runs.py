@@ -69,18 +69,9 @@ def summarise_samples(
     samples: Iterable[Mapping[str, Any]], style_of: Callable[[str], str], rechecks: Callable[[str], bool]
 ) -> Row:
     """
-    Sums samples up, by problem and by rung.
-
-    Args:
-        samples (`Iterable[Mapping[str, Any]]`):
-            Lines of a sample file, with `rung`.
-        style_of (`Callable[[str], str]`), rechecks (`Callable[[str], bool]`):
-            The style of a completion, and whether it carries a second count through.
-
-    Returns:
-        `dict[str, Any]`: `samples_per_problem`; `problems`, with a string of counts over the samples of every problem
-        for `rung`, `correct`, `tokens` (their sum), `rechecks`, `verbose` and `reflective`, and those of the correct
-        ones; and `rungs`, with the accuracy, tokens, share of truncated answers and shares of styles of every rung.
+    Sums samples with a `rung` up: `samples_per_problem`; `problems`, with a string of counts for `rung`, `correct`,
+    `tokens` (their sum), `rechecks`, `verbose` and `reflective`, and those of the correct ones; and `rungs`, with the
+    accuracy, tokens, share of truncated answers and shares of styles of every rung.
     """
     counts: dict[str, Callable[[Mapping[str, Any]], float]] = {
         "rung": lambda sample: sample["rung"],
@@ -118,17 +109,8 @@ def summarise_samples(
 
 def thin_log(log_history: Sequence[Mapping[str, Any]], every: int) -> dict[str, list[float | None]]:
     """
-    Means of the kept metrics over so many steps.
-
-    Args:
-        log_history (`Sequence[Mapping[str, Any]]`):
-            Log history of a trainer.
-        every (`int`):
-            Steps that one mean covers.
-
-    Returns:
-        `dict[str, list[float | None]]`: `step`, the last step of every mean, and the metrics; `None` where a metric
-        was not logged (the length of hard prompts where there were none).
+    Means of the kept metrics over `every` steps: `step`, the last of every mean, and the metrics; `None` where a
+    metric was not logged (the length of hard prompts where there were none).
     """
     last = max(entry["step"] for entry in log_history)
     ends = list(range(every, last + every, every))

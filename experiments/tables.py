@@ -36,18 +36,7 @@ _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def fill(page: str, blocks: Mapping[str, str]) -> str:
-    """
-    Puts what was computed into a page.
-
-    Args:
-        page (`str`):
-            Markdown with `<!-- begin KEY -->` and `<!-- end -->` around what is replaced.
-        blocks (`Mapping[str, str]`):
-            Text by key.
-
-    Raises:
-        KeyError: If the page asks for something that there is not.
-    """
+    """Puts text by key between `<!-- begin KEY -->` and `<!-- end -->` of a page."""
     return _BLOCK.sub(lambda match: f"{match[1]}{blocks[match[2]]}{match[3]}", page)
 
 

@@ -21,19 +21,7 @@ WEAK_CONFIDENCE = 0.8
 
 @dataclass(frozen=True)
 class Quantity:
-    """
-    What a claim is about.
-
-    Args:
-        label (`str`):
-            Name and unit.
-        same (`float`):
-            Differences up to this size count as none.
-        digits (`int`, *optional*, defaults to `1`):
-            Digits shown after the point.
-        resolution (`float`, *optional*, defaults to `RESOLUTION`):
-            See [`new_run`].
-    """
+    """Name and unit; up to which size differences count as none; digits; and `resolution` of [`new_run`]."""
 
     label: str
     same: float
@@ -44,25 +32,9 @@ class Quantity:
 @dataclass(frozen=True)
 class Claim:
     """
-    A claim as a number.
-
-    Args:
-        source (`str`):
-            Where the paper makes it.
-        text (`str`):
-            What it says.
-        quantity (`Quantity`):
-            What the number is.
-        where (`str`):
-            Of which runs and rungs.
-        rows (`Callable[[Results], np.ndarray | None]`):
-            The number for every seed, as [`Results.rows`] gives it; `None` without runs.
-        rule (`str`):
-            `"above"`: more than `bound`. `"below"`: less than `bound`. `"same"`: within `bound` of 0.
-        bound (`float`, *optional*, defaults to `0.0`):
-            See `rule`. With 0 the claim is that there is a difference, in one direction.
-        file (`str`, *optional*, defaults to `"accuracy"`):
-            Table that shows it.
+    A claim as a number: where the paper makes it and what it says; what the number is, of which runs and rungs, for
+    every seed as [`Results.rows`] gives it; the rule (`"above"` or `"below"` the bound, or `"same"`: within it of 0;
+    with a bound of 0 the claim is that there is a difference, in one direction); and the table that shows it.
     """
 
     source: str
@@ -90,19 +62,10 @@ class Claim:
 
     def judge(self, sure: Estimate, likely: Estimate) -> str:
         """
-        The rule.
-
-        Args:
-            sure (`Estimate`):
-                The number with its 95% interval.
-            likely (`Estimate`):
-                The number with its 80% interval.
-
-        Returns:
-            `str`: `holds` if the whole 95% interval agrees with the claim. `does not hold` if the whole 95% interval
-            contradicts it, or, where the claim is that there is a difference, lies within what counts as none. `holds
-            weakly` if the whole 80% interval agrees. Else `cannot be told`: claim and contrary are both compatible
-            with the runs, as they always are with a single seed, which has no interval.
+        The rule, given the number's 95% and 80% intervals: `holds` if the whole 95% interval agrees with the claim.
+        `does not hold` if the whole 95% interval contradicts it, or, where the claim is that there is a difference,
+        lies within what counts as none. `holds weakly` if the whole 80% interval agrees. Else `cannot be told`, as
+        always with a single seed, which has no interval.
         """
         if sure.low is None:
             return UNTOLD

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from transformers import AutoTokenizer
 
 from coda_trl.analysis import is_reflective
 from coda_trl.rewards import accuracy_reward
@@ -185,39 +184,29 @@ def test_no_two_starts_fall_together_not_even_those_of_failed_runs(runner, tmp_p
 
 
 @pytest.mark.slow
-def test_rehearsal_from_a_random_model_to_tables(tmp_path, monkeypatch, capsys):
-    results, work = tmp_path / "results.jsonl", tmp_path / "work"
-    argv = ["run", "--tiny", "--keep", "--seeds", "1", "--only", "start", "coda"]
-    monkeypatch.setattr(sys, "argv", [*argv, "--results", str(results), "--work", str(work)])
+def test_rehearsal_from_a_random_model_to_tables(tmp_path, tiny_model, monkeypatch, capsys):
+    start = tmp_path / "start"
+    warm_start.warm_start(tiny_model, str(start), 2, 4, 2, learning_rate=1e-3, seed=0, use_cpu=True)
+    results = tmp_path / "results.jsonl"
+    argv = ["run", "--tiny", "--model", str(start), "--keep", "--seeds", "1", "--only", "start", "coda"]
+    monkeypatch.setattr(sys, "argv", [*argv, "--results", str(results), "--work", str(tmp_path / "work")])
     assert run.main() == 0, capsys.readouterr().out
     (row,) = [row for row in read_results(results) if row["method"] == "coda"]
     assert row["shared"]["steps"] == 2 and row["shared"]["checkpoint"] and row["warm_start"] == 1
     assert row["evaluations"][0]["problems"]["rung"] == "1 2 3 4 5 6"
     assert row["log"]["coda/mean_score"] == [0.0]
-    found = tables.all_tables(Results(tables.evaluated_of(read_results(results))))
+    found = tables.all_tables(read_results(results)).values()
     assert all(len(line) == len(table.header) for table in found for line in table.rows)
 
-    page = tmp_path / "page.md"
-    page.write_text(tables.README.read_text())
-    monkeypatch.setattr(sys, "argv", ["tables", "--results", str(tmp_path / "none.jsonl"), "--page", str(page)])
+    (tmp_path / "README.md").write_text((tables.HERE / "README.md").read_text())
+    monkeypatch.setattr(sys, "argv", ["tables", "--folder", str(tmp_path)])
+    tables.main()
+    assert "1 trainings of 2 steps, warm starts: 1, on cpu" in (tmp_path / "README.md").read_text()
+    assert "| Start |" in (tmp_path / "tables.md").read_text() and (tmp_path / "results.png").is_file()
+    results.write_text("")
     with pytest.raises(SystemExit):
         tables.main()
-    assert "the start is not in" in capsys.readouterr().err and not (tmp_path / tables.PICTURE).exists()
-    monkeypatch.setattr(sys, "argv", ["tables", "--results", str(results), "--page", str(page)])
-    tables.main()
-    text = page.read_text()
-    assert text.startswith(f"**Tables and picture are of {results}") and "| Start |" in text
-    assert "1 trainings of 2 steps on cpu" in text and "Not evaluated in" not in text
-    assert "There is no warm start before it" in text
-    assert (tmp_path / tables.PICTURE).is_file()
-
-    tokenizer = AutoTokenizer.from_pretrained(work / "random")
-    demonstration = demonstrate(draw(6, 1)[0], "check", random.Random(0))
-    assert tokenizer.decode(tokenizer(demonstration).input_ids) == demonstration
-    sizes = {"steps": 2, "batch_size": 4, "micro_batch_size": 2}
-    warm_start.warm_start(str(work / "random"), str(tmp_path / "start"), **sizes, use_cpu=True)
-    config = json.loads((tmp_path / "start/config.json").read_text())
-    assert config["dtype"] == "bfloat16" and (tmp_path / "start/tokenizer.json").is_file()
+    assert "the start is not in" in capsys.readouterr().err
 
 
 def line(name, warm_start, seed, correct, steps=160):
@@ -293,7 +282,7 @@ def test_pairs_are_of_the_same_warm_start_and_seed():
     assert [[cell.text for cell in row] for row in tables.by_pair(runs).rows] == [["1", "0", *["+25.0 / −60%"] * 7]]
 
 
-def test_page_is_in_step_with_the_runs():
+def test_pages_are_in_step_with_the_runs():
     """After new runs: `python -m experiments.word_problems.tables`."""
-    page = tables.README.read_text(encoding="utf-8")
-    assert tables.fill(page, tables.blocks(read_results(tables.RESULTS))) == page
+    stored = {name: (tables.HERE / name).read_text(encoding="utf-8") for name in ("README.md", "tables.md")}
+    assert tables.pages(read_results(run.RESULTS), stored["README.md"]) == stored

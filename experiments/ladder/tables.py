@@ -79,19 +79,7 @@ def _sides(results: Results, label: str, name: str) -> list[Cell]:
 
 
 def settings(results: Results, key: str, title: str, rows: Mapping[str, str], caption: str = "") -> Table:
-    """
-    An ablation: one row a setting.
-
-    Args:
-        results (`Results`):
-            All runs.
-        key (`str`), title (`str`):
-            Of the table.
-        rows (`Mapping[str, str]`):
-            Run by label.
-        caption (`str`, *optional*, defaults to `""`):
-            Sentence in front of the general caption.
-    """
+    """An ablation: one row a setting, by label. The caption goes in front of the general one."""
     return Table(
         key=key,
         title=title,

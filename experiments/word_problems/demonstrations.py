@@ -97,17 +97,7 @@ def _with_slip(problem: Problem, rng: random.Random) -> list[int]:
 
 
 def demonstrate(problem: Problem, style: str, rng: random.Random) -> str:
-    r"""
-    Writes a solution in one of the styles. It ends in the right answer.
-
-    Args:
-        problem (`Problem`):
-            What to solve.
-        style (`str`):
-            `"direct"`, `"totals"`, `"check"` or `"verbose"`.
-        rng (`random.Random`):
-            Source of the slips of `"check"`.
-    """
+    """Writes a solution in one of the styles, with slips by `rng`. It ends in the right answer."""
     boxed = rf"\boxed{{{problem.answer}}}"
     if style == "direct":
         return boxed

@@ -63,15 +63,7 @@ QUESTIONS = ("How many {things} does {name} have now?", "How many {things} are t
 
 @dataclass(frozen=True)
 class Step:
-    """
-    One change of the number.
-
-    Args:
-        kind (`str`):
-            `"add"`, `"take"`, `"times"`, `"percent"` (so much is taken away) or `"remainder"`.
-        number (`int`):
-            What it is done with.
-    """
+    """One change: `"add"`, `"take"`, `"times"`, `"percent"` (so much is taken away) or `"remainder"` of a number."""
 
     kind: str
     number: int
@@ -103,19 +95,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Problem:
-    """
-    A problem to solve.
-
-    Args:
-        rung (`int`):
-            Difficulty, a key of `RUNGS`.
-        start (`int`):
-            The number in the beginning.
-        steps (`tuple[Step, ...]`):
-            What happens to it.
-        text (`str`):
-            The story with its question.
-    """
+    """A problem: key of `RUNGS`, the number in the beginning, what happens to it, and the story with its question."""
 
     rung: int
     start: int
@@ -187,15 +167,7 @@ def _tell(start: int, steps: Sequence[Step], rng: random.Random) -> str:
 
 
 def sample_problem(rung: int, rng: random.Random) -> Problem:
-    """
-    Draws one problem.
-
-    Args:
-        rung (`int`):
-            Difficulty, a key of `RUNGS`.
-        rng (`random.Random`):
-            Source of randomness.
-    """
+    """Draws one problem."""
     while True:
         start = rng.randint(11, 99)
         kinds = rng.sample(RUNGS[rung], len(RUNGS[rung]))

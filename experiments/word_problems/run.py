@@ -1,7 +1,7 @@
 """Trains and evaluates every method and seed on word problems, from one warm start.
 
 python -m experiments.word_problems.run                        # 4 methods x 3 seeds from runs/word_problems/start
-python -m experiments.word_problems.run --tiny --results FILE  # a rehearsal on the CPU, without any weights
+python -m experiments.word_problems.run --tiny --model MODEL --results FILE  # a rehearsal on the CPU
 
 Stop and restart it at will: finished runs are skipped, others resume.
 """
@@ -19,7 +19,6 @@ from ..runner import Runner, parse, parser_of, train_arguments, with_flags, work
 from ..runs import Row, summarise_samples
 from .demonstrations import rechecks, style_of
 from .problems import DATA, TEST
-from .tiny_model import make_tiny_model
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
@@ -102,14 +101,12 @@ def read_command_line(argv: list[str] | None = None) -> argparse.Namespace:
     args = parse(parser, argv)
     args.override, args.use_cpu = dict(args.override), args.tiny
     if args.tiny:
-        args.model, args.stagger, args.jobs = str(args.work / "random"), 0.0, min(args.jobs, os.cpu_count())
+        args.stagger, args.jobs = 0.0, min(args.jobs, os.cpu_count())
     return args
 
 
 def main() -> int:
     args = read_command_line()
-    if args.tiny:
-        make_tiny_model(Path(args.model))
     wanted = [job for job in jobs(args.seeds, args.first_seed) if job[0] in args.only]
     return 0 if work_off(WordProblemsRunner(args), wanted, Console()) else 1
 

@@ -1,8 +1,8 @@
-"""Rebuilds tables and picture of this folder's README from `results.jsonl`. The tables are the ladder's.
+"""Rebuilds this folder's README, its picture and `tables.md` from `results.jsonl`. The tables are the ladder's.
 
 python -m experiments.word_problems.tables                                           # from the committed runs
-cp experiments/word_problems/README.md runs/word_problems/page.md                    # from yours, in a copy
-python -m experiments.word_problems.tables --results runs/word_problems/results.jsonl --page runs/word_problems/page.md
+cp experiments/word_problems/README.md runs/word_problems/README.md                  # from yours, beside them
+python -m experiments.word_problems.tables --folder runs/word_problems
 """
 
 import argparse
@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coda_trl.evaluation.bootstrap import NUM_RESAMPLES
-from coda_trl.report.elements import Table, difference, number, text
+from coda_trl.report.elements import MISSING, Table, difference, number, text
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 
@@ -29,11 +29,8 @@ from ..results import Results, over_seeds
 from ..runs import Row, read_results
 from ..tables import STYLES, accuracy_on, buckets, by_rung, fill, reflection, styles, tokens_on
 from .problems import RUNG_NAMES
-from .run import HERE, METHODS, RESULTS
+from .run import HERE, METHODS
 
-README = HERE / "README.md"
-# Beside the page.
-PICTURE = "results.png"
 # Steps at the end of a training that its rollouts are averaged over.
 LAST_STEPS = 20
 LAST_COLUMNS = {
@@ -49,19 +46,18 @@ COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Av
 TESTED = [claim for claim in CLAIMS if claim.file in ("accuracy", "tokens", "buckets", "styles", "reflection")]
 
 
-def all_tables(results: Results) -> list[Table]:
-    """Every table, in the order of the page."""
+def all_tables(rows: Sequence[Row]) -> dict[str, Table]:
+    """Every table by key: what the evaluations say, what the rollouts say, and the last warm start as a repetition."""
+    evaluated = [row for row in rows if row["evaluations"]]
+    results = Results(evaluated)
     claims = claims_table(results, TESTED, untestable=())
     header = ["On word problems" if title == "On the ladder" else title for title in claims.header]
-    return [
-        dataclasses.replace(
-            claims,
-            caption=VERDICTS,
-            header=header[:-1],
-            rows=[row[:-1] for row in claims.rows],
-        ),
+    tables = [
+        dataclasses.replace(claims, caption=VERDICTS, header=header[:-1], rows=[row[:-1] for row in claims.rows]),
         by_rung(results, "accuracy", METHODS, columns=COLUMNS),
         by_rung(results, "tokens", METHODS, columns=COLUMNS),
+        by_pair(rows),
+        rollout_pairs(rows),
         buckets(results, ("vlp", "asrr", "coda")),
         dataclasses.replace(
             reflection(results, METHODS),
@@ -71,94 +67,86 @@ def all_tables(results: Results) -> list[Table]:
             "problems in brackets.",
         ),
         styles(results, METHODS),
+        by_training(rows),
+        rollouts(rows),
     ]
-
-
-def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Runs method by method."""
-    return sorted(rows, key=lambda row: (METHODS.index(row["method"]), row["warm_start"], row["seed"]))
-
-
-def evaluated_of(rows: Sequence[Row]) -> list[Row]:
-    """Those that are evaluated, method by method."""
-    return [row for row in in_order(rows) if row["evaluations"]]
+    last = max(row["warm_start"] for row in rows)
+    first, again = ([row for row in evaluated if (row["warm_start"] == last) is new] for new in (False, True))
+    if first:
+        found = numbers(Results(first), Results(again), COLUMNS)
+        tables += [counts_table(found), outside_table(found)]
+    return {table.key: table for table in tables}
 
 
 def about(rows: Sequence[Row]) -> str:
     """A sentence or two about the runs there are."""
     trained = [row for row in rows if row["method"] != START]
     evaluated = [row for row in trained if row["evaluations"]]
-    if not evaluated:
-        return "No training yet.\n"
-    starts = sorted({row["warm_start"] for row in rows})
     seconds = sorted(row["train_seconds"] for row in evaluated)
     waited = sorted(row["evaluations"][0]["seconds"] for row in rows if row["evaluations"])
-    devices = ", ".join(sorted({row["device"] for row in trained}))
-    several = f" from {len(starts)} warm starts" if len(starts) > 1 else ""
-    text = (
-        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps{several} on {devices}; {len(evaluated)} "
-        f"of them evaluated. With others beside, these took {seconds[0]:.0f} to {seconds[-1]:.0f} s to train (median "
-        f"{statistics.median(seconds):.0f}), and {waited[0]:.0f} to {waited[-1]:.0f} s to evaluate."
+    return (
+        f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps, warm starts: "
+        f"{len({row['warm_start'] for row in rows})}, on {', '.join(sorted({row['device'] for row in trained}))}; "
+        f"{len(evaluated)} of them evaluated. With others beside, these took {seconds[0]:.0f} to {seconds[-1]:.0f} s "
+        f"to train (median {statistics.median(seconds):.0f}), and {waited[0]:.0f} to {waited[-1]:.0f} s to evaluate.\n"
     )
-    for start in starts:
-        of_start = [row for row in in_order(rows) if row["warm_start"] == start]
-        lacking = [f"{RUNS[row['method']].label} seed {row['seed']}" for row in of_start if not row["evaluations"]]
-        if of_start[0]["method"] != START:
-            lacking.insert(0, "the start")
-        if lacking:
-            text += f" Not evaluated in warm start {start}: {', '.join(lacking)}."
-    return f"{text}\n"
 
 
-def blocks(rows: Sequence[Row]) -> dict[str, str]:
-    """
-    What the page shows, by key: `runs`, a sentence about them, what the start and the end of the training look like,
-    `trainings` one by one, in `pairs`, and the last warm start as a `repetition` of those before, and `tables`.
-
-    Args:
-        rows (`Sequence[dict]`):
-            All runs, the start of the first warm start among them.
-    """
-    return {
-        "runs": about(rows),
-        "rungs": rungs_of_the_start(rows),
-        "rollouts": rollouts(rows),
-        "rollout-pairs": markdown(rollout_pairs(rows)),
-        "trainings": by_training(rows),
-        "pairs": markdown(by_pair(rows)),
-        "repetition": repetition(rows),
-        "tables": "\n".join(markdown(table) for table in all_tables(Results(evaluated_of(rows)))),
-    }
+def trained_as(row: Row) -> tuple[str, int, int]:
+    """What tells a run from others."""
+    return row["method"], row["warm_start"], row["seed"]
 
 
 def last_rollouts(rows: Sequence[Row]) -> dict[tuple[str, int, int], pd.Series]:
-    """Means over the last steps of every training, evaluated or not, by method, warm start and seed."""
+    """Means over the last steps of every training, evaluated or not."""
     found = {}
-    for row in in_order(rows):
+    for row in rows:
         if row["method"] != START:
             log = pd.DataFrame(row["log"]).set_index("step").reindex(columns=list(LAST_COLUMNS.values()))
             means = log.loc[log.index[-1] - LAST_STEPS + 1 :].mean()
             means["coda/mean_score"] *= 100
-            found[row["method"], row["warm_start"], row["seed"]] = means
+            found[trained_as(row)] = means
     return found
 
 
-def rollouts(rows: Sequence[Row]) -> str:
-    """[`last_rollouts`] as a table."""
-    evaluated = {(row["method"], row["warm_start"], row["seed"]) for row in evaluated_of(rows)}
-    lines = [f"| | Warm start | Seed | {' | '.join(LAST_COLUMNS)} |", "| --- " * (len(LAST_COLUMNS) + 3) + "|"]
-    for (name, start, seed), means in last_rollouts(rows).items():
-        note = "" if (name, start, seed) in evaluated else " (not evaluated)"
-        cells = " | ".join("–" if pd.isna(value) else f"{value:.0f}" for value in means)
-        lines.append(f"| {RUNS[name].label} | {start} | {seed}{note} | {cells} |")
-    return "\n".join(lines) + "\n"
+def _one_by_one(rows: Sequence[Row], key: str, title: str, caption: str, header: list[str], cells: dict) -> Table:
+    """A row for every run that has cells, method by method."""
+    ordered = sorted(cells, key=lambda run: (METHODS.index(run[0]), *run[1:]))
+    named = [[text(RUNS[name].label), text(str(start)), text(str(seed))] for name, start, seed in ordered]
+    lines = [[*words, *map(text, cells[run])] for words, run in zip(named, ordered, strict=True)]
+    return Table(key, title, caption, ["", "Warm start", "Seed", *header], lines)
+
+
+def rollouts(rows: Sequence[Row]) -> Table:
+    """[`last_rollouts`] one by one."""
+    evaluated = {trained_as(row) for row in rows if row["evaluations"]}
+    cells = {
+        run: [*(MISSING if pd.isna(mean) else f"{mean:.0f}" for mean in means), "yes" if run in evaluated else "no"]
+        for run, means in last_rollouts(rows).items()
+    }
+    title = "Rollouts at the end of the training"
+    caption = f"Means over the last {LAST_STEPS} steps. Easy and hard as CODA's gates define them."
+    return _one_by_one(rows, "rollouts", title, caption, [*LAST_COLUMNS, "Evaluated"], cells)
+
+
+def by_training(rows: Sequence[Row]) -> Table:
+    """Accuracy and tokens by rung, of the start and of every training."""
+    cells = {
+        trained_as(row): [
+            f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in row["evaluations"][0]["rungs"].values()
+        ]
+        for row in rows
+        if row["evaluations"]
+    }
+    caption = "Accuracy in percent / tokens by rung."
+    return _one_by_one(rows, "trainings", "Every training", caption, list(map(str, ALL_RUNGS)), cells)
 
 
 def rollout_pairs(rows: Sequence[Row]) -> Table:
     """Differences to GRPO of the same warm start and seed in [`last_rollouts`]."""
     means, lines = last_rollouts(rows), []
-    for name in [name for name in METHODS if name != "grpo"]:
-        of_name = {run[1:]: values for run, values in means.items() if run[0] == name}
+    for name in METHODS:
+        of_name = {run[1:]: values for run, values in means.items() if run[0] == name != "grpo"}
         pairs = pd.DataFrame([of_name[pair] - means["grpo", *pair] for pair in of_name if ("grpo", *pair) in means])
         if len(pairs):
             # There are no problems to resample.
@@ -174,31 +162,18 @@ def rollout_pairs(rows: Sequence[Row]) -> Table:
     )
 
 
-def by_training(rows: Sequence[Row]) -> str:
-    """Accuracy in percent and tokens by rung, of the start and of every training."""
-    several = len({row["warm_start"] for row in rows}) > 1
-    lines = [f"| | {' | '.join(map(str, ALL_RUNGS))} |", "| --- " * (len(ALL_RUNGS) + 1) + "|"]
-    for row in evaluated_of(rows):
-        warm_start = f", warm start {row['warm_start']}" if several else ""
-        seed = "" if row["method"] == START else f", seed {row['seed']}"
-        rungs = row["evaluations"][0]["rungs"].values()
-        cells = " | ".join(f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in rungs)
-        lines.append(f"| {RUNS[row['method']].label}{warm_start}{seed} | {cells} |")
-    return "\n".join(lines) + "\n"
-
-
 def by_pair(rows: Sequence[Row]) -> Table:
     """CODA against GRPO of the same warm start and seed, by rung and on average over these."""
     rungs = {
-        (row["method"], row["warm_start"], row["seed"]): pd.DataFrame(row["evaluations"][0]["rungs"]).loc[
-            ["accuracy", "tokens"]
-        ]
-        for row in evaluated_of(rows)
+        trained_as(row): pd.DataFrame(row["evaluations"][0]["rungs"]).loc[["accuracy", "tokens"]]
+        for row in rows
+        if row["evaluations"]
     }
     lines = []
-    for (name, start, seed), coda in rungs.items():
+    for name, start, seed in sorted(rungs):
         if name == "coda" and ("grpo", start, seed) in rungs:
-            coda, grpo = (of.assign(Average=of.mean(axis=1)) for of in (coda, rungs["grpo", start, seed]))
+            runs = (rungs[method, start, seed] for method in ("coda", "grpo"))
+            coda, grpo = (of.assign(Average=of.mean(axis=1)) for of in runs)
             points = [number(value, signed=True).text for value in 100 * (coda - grpo).loc["accuracy"]]
             ratio = (coda / grpo).loc["tokens"]
             percent = [number(value, digits=0, signed=True, unit="%").text for value in 100 * (ratio - 1)]
@@ -213,20 +188,9 @@ def by_pair(rows: Sequence[Row]) -> Table:
     )
 
 
-def repetition(rows: Sequence[Row]) -> str:
-    """The last warm start, held against those before it like a repetition of the ladder's runs."""
-    last = max(row["warm_start"] for row in rows)
-    first, again = ([row for row in evaluated_of(rows) if (row["warm_start"] == last) is new] for new in (False, True))
-    try:
-        found = numbers(Results(first), Results(again), COLUMNS)
-    except ValueError:
-        return "There is no warm start before it of which a method has two seeds.\n"
-    return "\n".join(markdown(table) for table in (counts_table(found), outside_table(found)))
-
-
 def rungs_of_the_start(rows: Sequence[Row]) -> str:
     """What each rung asks for, and how the model fares right after the first warm start."""
-    start = evaluated_of(rows)[0]["evaluations"][0]["rungs"]
+    start = next(row for row in rows if row["method"] == START)["evaluations"][0]["rungs"]
     lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
     for rung in ALL_RUNGS:
         of_rung = start[str(rung)]
@@ -243,15 +207,7 @@ def _draw(axis: Axes, x: list, rows: np.ndarray, name: str) -> None:
 
 
 def by_rung_and_step(evaluated: Results, trained: Results) -> Figure:
-    """
-    Tokens and accuracy by rung after the training, and tokens of easy and hard prompts during it.
-
-    Args:
-        evaluated (`Results`):
-            Runs with evaluations.
-        trained (`Results`):
-            The same, and those of which there are only logs.
-    """
+    """Tokens and accuracy by rung after the training, and tokens of easy and hard prompts during it."""
     figure, axes = panels(2, 2, width=9.0, height=3.0)
     for name in METHODS:
         for axis, function in zip(axes[:2], (tokens_on, accuracy_on), strict=True):
@@ -273,22 +229,29 @@ def by_rung_and_step(evaluated: Results, trained: Results) -> Figure:
     return figure
 
 
+def pages(rows: Sequence[Row], page: str) -> dict[str, str]:
+    """The README, filled, and `tables.md` with the tables that it leaves out."""
+    tables = all_tables(rows)
+    blocks = {"runs": about(rows), "rungs": rungs_of_the_start(rows)}
+    blocks |= {key: markdown(table) for key, table in tables.items()}
+    further = [blocks[key] for key in tables if f"<!-- begin {key} -->" not in page]
+    title = "# Word problems: further tables\n\nMade by `python -m experiments.word_problems.tables`.\n"
+    return {"README.md": fill(page, blocks), "tables.md": "\n".join([title, *further])}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="Runs (default: %(default)s).")
-    parser.add_argument("--page", type=Path, default=README, help="Page to fill (default: %(default)s).")
-    args = parser.parse_args()
-    rows = read_results(args.results)
+    parser.add_argument("--folder", type=Path, default=HERE, help="With results.jsonl and a README.md to fill.")
+    folder = parser.parse_args().folder
+    rows = read_results(folder / "results.jsonl")
     if not any(row["method"] == START for row in rows):
-        parser.error(f"the start is not in {args.results}: `python -m experiments.word_problems.run` evaluates it")
-    page = fill(args.page.read_text(encoding="utf-8"), blocks(rows))
-    if args.results != RESULTS:
-        page = f"**Tables and picture are of {args.results}, the text is about the published runs.**\n\n{page}"
+        parser.error(f"the start is not in {folder / 'results.jsonl'}: `python -m experiments.word_problems.run`")
+    for name, page in pages(rows, (folder / "README.md").read_text(encoding="utf-8")).items():
+        (folder / name).write_text(page, encoding="utf-8")
     with rc_context(PLOT_SETTINGS):
-        figure = by_rung_and_step(Results(evaluated_of(rows)), Results(rows))
-        figure.savefig(args.page.parent / PICTURE, dpi=110, metadata={"Software": None})
-    args.page.write_text(page, encoding="utf-8")
-    print(f"Written to {args.page}.")
+        figure = by_rung_and_step(Results(row for row in rows if row["evaluations"]), Results(rows))
+        figure.savefig(folder / "results.png", dpi=110, metadata={"Software": None})
+    print(f"Written to {folder}.")
 
 
 if __name__ == "__main__":

@@ -51,54 +51,17 @@ def load(model: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 
 def make_demonstrations(count: int, seed: int = 0) -> Dataset:
-    """
-    Draws problems, rungs by `RUNG_SHARES`, and writes solutions.
-
-    Args:
-        count (`int`):
-            Number of rows.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of problems and styles.
-
-    Returns:
-        `datasets.Dataset`: Columns `prompt` and `completion`, both conversational.
-    """
+    """Problems, rungs by `RUNG_SHARES`, with solutions: conversational columns `prompt` and `completion`."""
     rng = random.Random(f"word problems, demonstrations, {seed}")
     rungs = rng.choices(list(RUNG_SHARES), list(RUNG_SHARES.values()), k=count)
     return Dataset.from_list([draw_demonstration(sample_problem(rung, rng), rng) for rung in rungs])
 
 
 def warm_start(
-    model: str,
-    out: str,
-    steps: int = 700,
-    batch_size: int = 64,
-    micro_batch_size: int = 32,
-    learning_rate: float = 5e-4,
-    seed: int = 0,
-    use_cpu: bool = False,
-) -> None:
-    """
-    Trains on demonstrations, each seen once, and saves the model in bfloat16 with its tokenizer.
-
-    Args:
-        model (`str`):
-            Folder, hub id or GGUF file of the model to begin with.
-        out (`str`):
-            Folder to write to.
-        steps (`int`, *optional*, defaults to `700`):
-            Optimizer steps.
-        batch_size (`int`, *optional*, defaults to `64`):
-            Demonstrations a step.
-        micro_batch_size (`int`, *optional*, defaults to `32`):
-            Demonstrations that are computed at a time.
-        learning_rate (`float`, *optional*, defaults to `5e-4`):
-            Peak rate; a twentieth of the steps warm up, then it falls to zero as a cosine.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the demonstrations.
-        use_cpu (`bool`, *optional*, defaults to `False`):
-            Whether to train on the CPU though there is a GPU.
-    """
+    model: str, out: str, steps: int, batch_size: int, micro_batch_size: int, learning_rate: float, seed: int,
+    use_cpu: bool,
+) -> None:  # fmt: skip
+    """Trains on demonstrations, each seen once, and saves the model in bfloat16 with its tokenizer."""
     start = time.perf_counter()
     loaded, tokenizer = load(model)
     with tempfile.TemporaryDirectory() as scratch:
