@@ -17,10 +17,10 @@ from coda_trl.data import DataArguments
 from coda_trl.evaluation import Estimate
 from coda_trl.evaluation.ladder import style_of
 from experiments import matrix, runner
-from experiments.claims import CLAIMS, claims_table, counted
+from experiments.claims import CLAIMS, claims_table
 from experiments.ladder import rebuild, reproduce
 from experiments.ladder.tables import all_tables
-from experiments.repetition import ENOUGH, Number, counts_table, numbers, repeated_claims_table, share_inside
+from experiments.repetition import ENOUGH, Number, counts_table, numbers, share_inside
 from experiments.results import Results, new_run, over_seeds
 from experiments.runs import read_results, record, summarise_samples, thin_log
 from experiments.tables import accuracy_change, token_change
@@ -41,13 +41,6 @@ def test_every_run_of_the_matrix_can_start(name, monkeypatch, tmp_path):
     assert config.generation_batch_size == 160, "every run sees as many answers a step"
     assert data.dataset[0].endswith("=4000")
     assert (config.length_shaping == "none") == name.startswith("grpo")
-
-
-def test_an_ablation_changes_what_its_name_says():
-    changed = {name: (run.overlays, run.overrides) for name, run in matrix.ABLATIONS.items()}
-    assert len({str(change) for name, change in changed.items() if name.startswith("coda")}) == len(
-        [name for name in changed if name.startswith("coda")]
-    ), "no two are the same"
 
 
 def test_all_methods_come_before_the_second_seed_and_ablations_last():
@@ -123,11 +116,6 @@ def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, mo
     child = int(log.read_text())
     time.sleep(0.2)
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_failed_run_shows_its_log(ladder, tmp_path):
-    with pytest.raises(RuntimeError, match="out of luck"):
-        ladder._call(["-c", "raise SystemExit('out of luck')"], tmp_path / "log.txt")
 
 
 def test_a_training_is_recorded_before_its_evaluation_and_not_repeated(ladder, tmp_path, monkeypatch):
@@ -361,22 +349,6 @@ def test_a_true_difference_is_seldom_taken_for_none():
     assert found.count("does not hold") <= 40
 
 
-def test_a_claim_says_its_bound():
-    assert claim("above").measure == "Δ accuracy (points), average"
-    assert claim("above", -1.0).measure == "Δ accuracy (points), average, above −1"
-    assert claim("below", 1.0).measure == "Δ accuracy (points), average, below +1"
-    assert claim("same", 5.0).measure == "Δ accuracy (points), average, within ±5"
-    gate = Claim("", "", Quantity("gate", 0.05), "end", lambda results: None, "above", 0.5)
-    assert gate.measure == "gate, end, above 0.5"
-
-
-def test_claims_are_counted():
-    table = claims_table(Results([]))
-    assert (
-        counted(table) == f"Of {len(table.rows)} claims 4 cannot be tested here, {len(CLAIMS)} wait for their runs.\n"
-    )
-
-
 def test_claims_point_to_tables_that_exist():
     keys = {table.key for table in all_tables(Results([]))} | {"gates"}
     assert {claim.file for claim in CLAIMS} <= keys
@@ -422,13 +394,6 @@ def test_numbers_that_hardly_vary_are_told_apart():
     assert (wide.is_inside, wide.varies, wide.single_inside().tolist()) == (False, True, [True, False])
     shown = [[cell.text for cell in row] for row in counts_table([flat, wide]).rows]
     assert shown[0] == ["g", "1 of 2 (50%)", "0 of 1 (0%)", "3 of 4 (75%)"]
-
-
-def test_claims_are_repeated_with_their_verdicts(results):
-    again = Results([line(name, seed) for seed in (100, 101) for name in ("grpo", "coda")])
-    table = repeated_claims_table(results, again, Results(results.lines + again.lines))
-    assert len(table.rows) > 5
-    assert all(len(row) == len(table.header) for row in table.rows)
 
 
 @pytest.mark.parametrize("runs", [1, 5])

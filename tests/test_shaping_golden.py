@@ -81,60 +81,25 @@ def test_published_code(inputs, outputs, dtype):
     assert metrics == pytest.approx(outputs["metrics"], rel=1e-6, abs=1e-5)
 
 
-@pytest.mark.parametrize("std", ["std0", "std1"])
-@pytest.mark.parametrize("method", ["coda", "vlp"])
 @pytest.mark.parametrize(("inputs", "outputs"), cases("paper_formulas"))
-def test_paper_coda_and_vlp(inputs, outputs, method, std):
-    expected = outputs[f"{method}_{std}"]
-    shaped = shape_rewards(
-        torch.tensor(inputs["rewards"]),
-        torch.tensor(inputs["lengths"]),
-        len(inputs["rewards"]),
-        method,
-        alpha=inputs["alpha"],
-        beta=inputs["beta"],
-        tau_easy=inputs["tau_easy"],
-        tau_hard=inputs["tau_hard"],
-        gamma=inputs["gamma"],
-        length_stats="group",
-        unbiased=std == "std1",
-    )
-    assert_close(shaped.rewards, expected["shaped"])
-    assert_close(advantages(shaped.rewards, len(inputs["rewards"])), expected["advantages"])
-    if method == "coda":
-        assert_close(shaped.relative_length, expected["relative_length"])
-        assert_close(shaped.success_rate, [expected["success_rate"]])
-        assert_close(shaped.w_easy, [expected["w_easy"]])
-        assert_close(shaped.w_hard, [expected["w_hard"]])
+def test_paper(inputs, outputs):
+    rewards, lengths, n_gold = (torch.tensor(inputs[name]) for name in ("rewards", "lengths", "n_gold"))
 
+    def check(expected, method, **parameters):
+        shaped = shape_rewards(rewards, lengths, len(rewards), method, **parameters)
+        assert_close(shaped.rewards, expected["shaped"])
+        assert_close(advantages(shaped.rewards, len(rewards)), expected["advantages"])
+        return shaped
 
-@pytest.mark.parametrize(("inputs", "outputs"), cases("paper_formulas"))
-def test_paper_asrr(inputs, outputs):
-    shaped = shape_rewards(
-        torch.tensor(inputs["rewards"]),
-        torch.tensor(inputs["lengths"]),
-        len(inputs["rewards"]),
-        "asrr",
-        tau=inputs["asrr_tau"],
-        zeta=inputs["asrr_zeta"],
-        window=inputs["asrr_window"],
-    )
-    assert_close(shaped.rewards, outputs["asrr"]["shaped"])
-    assert_close(advantages(shaped.rewards, len(inputs["rewards"])), outputs["asrr"]["advantages"])
-
-
-@pytest.mark.parametrize(("inputs", "outputs"), cases("paper_formulas"))
-def test_paper_l1(inputs, outputs):
-    shaped = shape_rewards(
-        torch.tensor(inputs["rewards"]),
-        torch.tensor(inputs["lengths"]),
-        len(inputs["rewards"]),
-        "l1_exact",
-        eta=inputs["l1_eta"],
-        n_gold=torch.tensor(inputs["n_gold"]),
-    )
-    assert_close(shaped.rewards, outputs["l1"]["shaped"])
-    assert_close(advantages(shaped.rewards, len(inputs["rewards"])), outputs["l1"]["advantages"])
+    gates = {name: inputs[name] for name in ("alpha", "beta", "tau_easy", "tau_hard")}
+    for std in ("std0", "std1"):
+        check(outputs[f"vlp_{std}"], "vlp", gamma=inputs["gamma"], unbiased=std == "std1")
+        expected = outputs[f"coda_{std}"]
+        shaped = check(expected, "coda", unbiased=std == "std1", **gates)
+        for name in ("relative_length", "success_rate", "w_easy", "w_hard"):
+            assert_close(getattr(shaped, name), torch.tensor(expected[name]).view(-1))
+    check(outputs["asrr"], "asrr", **{name: inputs[f"asrr_{name}"] for name in ("tau", "zeta", "window")})
+    check(outputs["l1"], "l1_exact", eta=inputs["l1_eta"], n_gold=n_gold)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), cases("peer_formulas"))
