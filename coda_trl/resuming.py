@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import re
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -18,12 +17,6 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-
-# Of a checkpoint, what a saved model does not have.
-_STATE_OF_TRAINING = (
-    *("optimizer*", "scheduler*", "scaler*", "rng_state*", "pytorch_model_fsdp*", TRAINER_STATE_NAME),
-    *("global_step*", "latest", "zero_to_fp32.py"),  # DeepSpeed's
-)
 
 logger = logging.getLogger(__name__)
 
@@ -64,62 +57,21 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
 
     Args:
         checkpoint (`str`):
-            Folder of its last checkpoint, or its output folder.
+            Folder of its last checkpoint.
         args ([`~transformers.TrainingArguments`]):
-            What is asked for now, which may be more steps or epochs than before.
+            What is asked for now, which may be more steps or epochs than before. Its output folder has the state of a
+            finished run even where its last checkpoint was deleted for the best one.
     """
-    state = TrainerState.load_from_json(str(Path(checkpoint, TRAINER_STATE_NAME)))
-    if args.max_steps > 0:
-        return state.global_step >= args.max_steps
-    return state.global_step >= state.max_steps and state.num_train_epochs == math.ceil(args.num_train_epochs)
-
-
-def has_saved(args: TrainingArguments) -> bool:
-    """
-    Whether the output folder of a run has its model, and nothing is left to do. `trainer_state.json` is written after
-    the model, so with that of the last step there, nothing is lacking.
-
-    Args:
-        args ([`~transformers.TrainingArguments`]):
-            Of the run: what is asked for now, and the folder.
-    """
-    try:
-        return is_finished(args.output_dir, args)
-    except (FileNotFoundError, json.JSONDecodeError):  # not written, or cut short
-        return False
-
-
-def save_finished(checkpoint: str, args: TrainingArguments) -> None:
-    """
-    Puts the model of a finished run where it belongs, if the run was ended before it had saved that: a full disk, a
-    time limit. With `load_best_model_at_end` it is the model of the best checkpoint.
-
-    Args:
-        checkpoint (`str`):
-            Folder of the last checkpoint.
-        args ([`~transformers.TrainingArguments`]):
-            Of the run: what is asked for now, and the folder.
-
-    Raises:
-        FileNotFoundError: If the best checkpoint is gone, or if there are shards of an optimizer's weights alone, as
-            FSDP may write them.
-    """
-    model = Path(checkpoint)
-    best = TrainerState.load_from_json(str(model / TRAINER_STATE_NAME)).best_model_checkpoint
-    if args.load_best_model_at_end and best is not None:
-        model = model.with_name(Path(best).name)  # the run's folder may have been moved
-    if not model.is_dir():
-        raise FileNotFoundError(
-            f"This run was ended before it had saved its model, and its best checkpoint {model} is gone. "
-            "`--load_best_model_at_end false` takes the last one."
-        )
-    if not any(model.glob("*.safetensors")):
-        raise FileNotFoundError(
-            f"This run was ended before it had saved its model, and its checkpoint {model} has no safetensors to "
-            "copy. Convert its shards in there, as `accelerate merge-weights` does for FSDP."
-        )
-    shutil.copytree(model, args.output_dir, ignore=shutil.ignore_patterns(*_STATE_OF_TRAINING), dirs_exist_ok=True)
-    shutil.copy(Path(checkpoint, TRAINER_STATE_NAME), args.output_dir)
+    saved = Path(args.output_dir, TRAINER_STATE_NAME)
+    for path in (Path(checkpoint, TRAINER_STATE_NAME), *([saved] if saved.is_file() else [])):
+        try:
+            state = TrainerState.load_from_json(str(path))
+        except json.JSONDecodeError:  # of the output folder, cut short by a full disk
+            continue
+        done = state.global_step >= (args.max_steps if args.max_steps > 0 else state.max_steps)
+        if done and (args.max_steps > 0 or state.num_train_epochs == math.ceil(args.num_train_epochs)):
+            return True
+    return False
 
 
 def find_damage(checkpoint: Path) -> str | None:

@@ -13,14 +13,12 @@ complete checkpoint.
 """
 
 import argparse
-import importlib
 import json
 import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,41 +26,17 @@ import yaml
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
 from .config import CodaGRPOConfig
-from .correctness import find_correctness_reward
-from .data import (
-    DataArguments,
-    drop_long_prompts,
-    find_stop_tokens,
-    load_generation_config,
-    load_training_set,
-)
-from .dry_run import DryRunArguments, Finding, dry_run, error, warning
-from .resuming import find_last_whole_checkpoint, has_saved, is_finished, save_finished
-from .rewards import REWARD_FUNCTIONS
+from .data import DataArguments, drop_long_prompts
+from .dry_run import DryRunArguments, dry_run, read_plan
+from .loading import RewardArguments, find_reward, load_prompts, load_tokenizer
+from .resuming import find_last_whole_checkpoint, is_finished
 from .trainer import CodaGRPOTrainer
 
 logger = logging.getLogger("coda_trl.train")
-
-
-@dataclass
-class RewardArguments:
-    """
-    How rollouts are rewarded.
-
-    Args:
-        reward_funcs (`list[str]`, *optional*, defaults to `["accuracy_reward"]`):
-            Reward functions, by name or as a dotted path (`my_package.rewards.my_reward`, found from the working
-            directory as well). The one that is known to say right or wrong is shaped, or `correctness_reward`.
-    """
-
-    reward_funcs: list[str] = field(
-        default_factory=lambda: ["accuracy_reward"],
-        metadata={"help": f"Reward functions: {', '.join(REWARD_FUNCTIONS)}, or a dotted path."},
-    )
 
 
 USAGE = "%(prog)s --config RECIPE [--overlay FILE ...] [--dry_run] [--SETTING VALUE ...]"
@@ -72,8 +46,7 @@ says what it would do. The settings of the method (--coda_alpha and so on) are e
 docs/reference/config.md, recipes and overlays in docs/recipes.md; the rest is TRL's and transformers'.
 """
 
-SCRIPT_ARGUMENTS = (RewardArguments,)
-ARGUMENTS = (*SCRIPT_ARGUMENTS, DataArguments, DryRunArguments, CodaGRPOConfig, ModelConfig)
+ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, ModelConfig)
 
 
 def apply_overlays(argv: Sequence[str]) -> list[str]:
@@ -98,59 +71,36 @@ def apply_overlays(argv: Sequence[str]) -> list[str]:
     return [*flags, *rest]
 
 
-def find_reward(name: str, max_completion_length: int) -> Callable:
-    """
-    Finds a reward function.
-
-    Args:
-        name (`str`):
-            A key of `REWARD_FUNCTIONS`, or a dotted path.
-        max_completion_length (`int`):
-            Longest completion in tokens, for the punishment of overlong ones: as in DAPO, it sets in over the last
-            quarter.
-
-    Raises:
-        ValueError: If there is no such function.
-    """
-    if name == "get_soft_overlong_punishment":
-        punishment = REWARD_FUNCTIONS[name]
-        return punishment(max_completion_len=max_completion_length, soft_punish_cache=max_completion_length // 4)
-    if name == "get_repetition_penalty_reward":
-        return REWARD_FUNCTIONS[name]()
-    if name in REWARD_FUNCTIONS:
-        return REWARD_FUNCTIONS[name]
-    module, _, function = name.rpartition(".")
-    if not module:
-        known = ", ".join(REWARD_FUNCTIONS)
-        raise ValueError(f"`reward_funcs` has {name!r}, but must hold a dotted path or any of: {known}.")
-    sys.path.append(os.getcwd())
-    try:
-        return vars(importlib.import_module(module))[function]
-    except (ImportError, KeyError) as error:
-        raise ValueError(f"`reward_funcs` has {name!r}, but that cannot be imported: {error!r}.") from error
+def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) -> tuple:
+    """Settings from the command line and the recipe: an object of each of `ARGUMENTS`, or of `config` for its base."""
+    parser = TrlParser(
+        [config if arguments is CodaGRPOConfig else arguments for arguments in ARGUMENTS],
+        usage=USAGE,
+        description=__doc__,
+        epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser.parse_args_and_config(list(argv))
 
 
-def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterator[Finding]:
-    """What the dry run says of the reward functions."""
-    try:
-        names = [find_reward(name, args.max_completion_length).__name__ for name in reward_args.reward_funcs]
-    except ValueError as problem:
-        yield error("reward_funcs", str(problem))
-        return
-    try:
-        _, guess = find_correctness_reward(names, args.correctness_reward)
-    except ValueError as problem:
-        yield error("correctness_reward", str(problem))
-        return
-    if guess is not None and args.length_shaping != "none":
-        yield warning("correctness_reward", guess)
+def find_checkpoint(args: CodaGRPOConfig) -> tuple[str | None, bool]:
+    """The last complete checkpoint, and whether the run is finished. One process looks for all."""
+    state = PartialState()
+    found = (None, False)
+    if state.is_main_process:
+        checkpoint = find_last_whole_checkpoint(args.output_dir)
+        found = (checkpoint, checkpoint is not None and is_finished(checkpoint, args))
+    (found,) = broadcast_object_list([found])
+    return found
 
 
-def load_data(specs: list[str], data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, seed: int) -> Dataset:
+def load_dataset(
+    specs: Sequence[str] | None, data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> Dataset | None:
     """The prompts of a training or evaluation set, without those that are too long."""
-    columns = (data_args.prompt_column, data_args.solution_column)
-    dataset = load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed=seed, columns=columns)
-    dataset, lengths = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length)
+    if specs is None:
+        return None
+    dataset, lengths = drop_long_prompts(load_prompts(specs, data_args, seed), tokenizer, data_args.max_prompt_length)
     logger.info("%s: %s prompts, %s.", " + ".join(specs), f"{len(dataset):,}", lengths)
     return dataset
 
@@ -161,18 +111,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not argv:
         logger.error("Nothing says what to train: give --config RECIPE, such as recipes/ladder/coda.yaml.")
         return 2
-    plan, _ = TrlParser(DryRunArguments, add_help=False).parse_args_and_config(argv, return_remaining_strings=True)
+    plan = read_plan(argv)
     if plan.dry_run:
-        return dry_run(argv, SCRIPT_ARGUMENTS, check_script=check_rewards)
+        return dry_run(plan, lambda config: parse(argv, config))
+    reward_args, data_args, _, args, model_args = parse(argv)
+    return train(reward_args, data_args, args, model_args)
 
-    parser = TrlParser(
-        ARGUMENTS,
-        usage=USAGE,
-        description=__doc__,
-        epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    reward_args, data_args, _, args, model_args = parser.parse_args_and_config(argv)
+
+def train(
+    reward_args: RewardArguments, data_args: DataArguments, args: CodaGRPOConfig, model_args: ModelConfig
+) -> int:
+    """Trains, or resumes a training. Returns the exit status."""
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
     if args.use_vllm and find_spec("vllm") is None:  # TRL says so too, but only behind the weights
         logger.error(
@@ -182,29 +131,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
     checkpoint = args.resume_from_checkpoint
-    if checkpoint is None:  # one process looks, so that all resume from the same
-        state = PartialState()
-        found = find_last_whole_checkpoint(args.output_dir) if state.is_main_process else None
-        (checkpoint,) = broadcast_object_list([found])
-        saved = has_saved(args)  # the last checkpoint may be gone then, with `load_best_model_at_end`
-        if checkpoint is not None and (saved or is_finished(checkpoint, args)):
+    if checkpoint is None:
+        checkpoint, finished = find_checkpoint(args)
+        if finished:
             logger.info(
-                "This run is finished, its last checkpoint is %s. To continue, raise --max_steps or "
+                "This run is finished, its last checkpoint %s holds the model too. To continue, raise --max_steps or "
                 "--num_train_epochs; for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
-            state.wait_for_everyone()
-            if state.is_main_process and not saved:
-                save_finished(checkpoint, args)
-                lacking = " It has not been pushed to the hub." if args.push_to_hub else ""
-                logger.warning("Its model had not been saved, and is now in %s.%s", args.output_dir, lacking)
-            state.destroy_process_group()
+            PartialState().destroy_process_group()
             return 0
         if checkpoint is not None:
             logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
-    name, revision = model_args.model_name_or_path, model_args.model_revision
-    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=args.trust_remote_code)
-    stop = find_stop_tokens(tokenizer, load_generation_config(name, revision), data_args.prompt_format)
+    rewards = [find_reward(reward, args.max_completion_length) for reward in reward_args.reward_funcs]
+    try:
+        tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
+        train_dataset, eval_dataset = (
+            load_dataset(specs, data_args, tokenizer, args.seed)
+            for specs in (data_args.dataset, data_args.eval_dataset)
+        )
+    except ValueError as problem:
+        logger.error("%s", problem)
+        return 1
     if stop.warning is not None:
         logger.warning(stop.warning)
     if stop.added:  # TRL stops at the tokenizer's end of sequence and the checkpoint's; vLLM at its own and at these
@@ -212,19 +160,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.use_vllm:
             args.generation_kwargs = {"stop_token_ids": list(stop.ids)} | (args.generation_kwargs or {})
 
-    rewards = [find_reward(reward, args.max_completion_length) for reward in reward_args.reward_funcs]
-    train_dataset, eval_dataset = (
-        None if specs is None else load_data(specs, data_args, tokenizer, args.seed)
-        for specs in (data_args.dataset, data_args.eval_dataset)
-    )
-
     args.model_init_kwargs = {
-        "revision": revision,
+        "revision": model_args.model_revision,
         "attn_implementation": model_args.attn_implementation,
         "dtype": model_args.dtype,
     } | (args.model_init_kwargs or {})
     trainer = CodaGRPOTrainer(
-        model=name,
+        model=model_args.model_name_or_path,
         reward_funcs=rewards,
         args=args,
         train_dataset=train_dataset,

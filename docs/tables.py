@@ -12,13 +12,12 @@ import torch
 import yaml
 from pictures import CURVES, GROUP, METRICS, RUNS
 from transformers import AutoConfig
-from trl import ModelConfig, TrlParser
 
-from coda_trl.data import DataArguments
-from coda_trl.dry_run import DryRunArguments
+from coda_trl.dry_run import read_plan
 from coda_trl.dry_run.launch import planned_config, read_launch
 from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
 from coda_trl.shaping import shape_rewards
+from coda_trl.train import parse
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -104,17 +103,17 @@ def memory_table() -> str:
         steps = recipe["generation_batch_size"] // (recipe["per_device_train_batch_size"] * launch.num_processes)
         argv = ["--config", f"{ROOT}/recipes/{model}/coda.yaml", "--gradient_accumulation_steps", str(steps)]
         argv += " ".join(flags).split()
-        parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig))
-        *_, data_args, args, model_args, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        gpu_memory = int(read_plan(argv).gpu_memory)
+        _, data_args, _, args, model_args = parse(argv, planned_config(launch))
         config = AutoConfig.for_model(**json.loads((ROOT / "recipes" / model / "config.json").read_text()))
         memory = estimate_memory(
-            model_size(config, model_args), args, model_args, launch, data_args.max_prompt_length, recipe["gpu_memory"]
+            model_size(config, model_args), args, model_args, launch, data_args.max_prompt_length, gpu_memory
         )
         amounts = [sum(memory.state.values()), sum(memory.generation.values()), sum(memory.training.values())]
         amounts += [memory.generation_peak, memory.training_peak]
         cells = " | ".join(f"{amount / GIB:.1f}" for amount in amounts)
         name = f"{model}, LoRA" if model_args.use_peft else model
-        lines.append(f"| {name} | {launch.num_processes} x {recipe['gpu_memory']} | `{launch_file}` | {cells} |")
+        lines.append(f"| {name} | {launch.num_processes} x {gpu_memory} | `{launch_file}` | {cells} |")
     return "\n".join(lines)
 
 

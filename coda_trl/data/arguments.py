@@ -22,8 +22,6 @@ class DataArguments:
             Longest prompt in tokens; longer ones are dropped, and counted.
         length_budget (`list[int]`, *optional*):
             Lowest and highest number of tokens to ask for in the prompt. Needed by `l1_exact` and `l1_max`.
-        benchmarks (`list[str]`, *optional*):
-            Evaluation sets that the dry run compares the training set with. Defaults to all eight, from the hub.
     """  # noqa: E501
 
     dataset: list[str] = field(
@@ -49,10 +47,6 @@ class DataArguments:
     length_budget: list[int] | None = field(
         default=None,
         metadata={"help": "Lowest and highest number of tokens to ask for in the prompt (L1), for example 128 10000."},
-    )
-    benchmarks: list[str] | None = field(
-        default=None,
-        metadata={"help": "Evaluation sets that the dry run looks for in the training data (NAME or NAME=LOCATION)."},
     )
 
     def __post_init__(self):

@@ -5,18 +5,21 @@ batch arithmetic, the memory of a GPU by part, the data with what the filters dr
 the method. The exit status is 1 where there is an error.
 """
 
+import argparse
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import yaml
 from rich.console import Console
-from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, PretrainedConfig
 from trl import ModelConfig, TrlParser
 
-from ..data import DataArguments, find_stop_tokens, load_generation_config
+from ..config import CodaGRPOConfig
+from ..correctness import find_correctness_reward
+from ..loading import RewardArguments, find_reward, load_tokenizer
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method
 from .findings import Finding, error, warning
@@ -26,25 +29,29 @@ from .launch import planned_config, read_launch
 from .memory import LoraTargetError, ModelSize, estimate_memory, model_size
 from .report import print_batch, print_data, print_findings, print_memory
 
-__all__ = ["DryRunArguments", "Finding", "dry_run", "error", "warning"]
+__all__ = ["DryRunArguments", "Finding", "dry_run", "error", "read_plan", "warning"]
+
+BESIDE = "dry_run.yaml"
 
 
 @dataclass
 class DryRunArguments:
     """
-    What the dry run needs to know beyond the run itself, for [`~trl.TrlParser`].
+    What the dry run needs to know beyond the run itself, for [`~trl.TrlParser`]. A training takes no notice of it.
 
     Args:
         dry_run (`bool`, *optional*, defaults to `False`):
             Print what the run will do, and stop.
         accelerate_config (`str`, *optional*):
-            Accelerate configuration file that the run will be launched with. A real run does not read it from here.
+            Accelerate configuration file that the run will be launched with.
         num_processes (`int`, *optional*):
             Number of processes, if not that of the file.
         gpu_memory (`float`, *optional*, defaults to `80.0`):
             Memory of a GPU, in GiB.
         model_config (`str`, *optional*):
             Path of a `config.json` to take the sizes of the model from. Defaults to the one of `model_name_or_path`.
+        benchmarks (`list[str]`, *optional*):
+            Evaluation sets to compare the training set with. Defaults to all eight, from the hub.
     """
 
     dry_run: bool = field(default=False, metadata={"help": "Print what the run will do, check it, and stop."})
@@ -60,59 +67,72 @@ class DryRunArguments:
         default=None,
         metadata={"help": "Dry run: config.json with the sizes of the model, in place of the model's own."},
     )
+    benchmarks: list[str] | None = field(
+        default=None,
+        metadata={"help": "Dry run: evaluation sets to look for in the training data (NAME or NAME=LOCATION)."},
+    )
+
+
+def read_plan(argv: Sequence[str]) -> DryRunArguments:
+    """
+    Reads what concerns the dry run alone: from the command line, the recipe, and `dry_run.yaml` beside the recipe.
+
+    Args:
+        argv (`Sequence[str]`):
+            Command line of the training script.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path)
+    recipe = parser.parse_known_args(argv)[0].config
+    beside = None if recipe is None else recipe.with_name(BESIDE)
+    settings = yaml.safe_load(beside.read_text()) if beside and beside.is_file() else {}
+    parser = TrlParser(DryRunArguments, add_help=False)
+    parser.set_defaults(**settings)
+    plan, _ = parser.parse_args_and_config(list(argv), return_remaining_strings=True)
+    return plan
 
 
 @ask_the_hub_once()
 def dry_run(
-    argv: Sequence[str],
-    script_arguments: Sequence[type] = (),
-    console: Console | None = None,
-    check_script: Callable[..., Iterable[Finding]] | None = None,
+    plan: DryRunArguments, parse: Callable[[type[CodaGRPOConfig]], tuple], console: Console | None = None
 ) -> int:
     """
     Reports on a run.
 
     Args:
-        argv (`Sequence[str]`):
-            Command line of the training script.
-        script_arguments (`Sequence[type]`, *optional*):
-            Dataclasses of the script's own arguments, for `check_script` to look at.
+        plan ([`DryRunArguments`]):
+            See [`read_plan`].
+        parse (`Callable[[type], tuple]`):
+            Reads the settings of the run, its configuration as the class that is given: [`~train.parse`].
         console ([`~rich.console.Console`], *optional*):
             Where to print. Defaults to standard output.
-        check_script (`Callable[..., Iterable[Finding]]`, *optional*):
-            Takes the configuration, then the script's own arguments, and says what is wrong with them.
 
     Returns:
         `int`: Exit status: 0, or 1 if there is an error: the run cannot work, or not as the method it claims to be.
     """
     console = console or Console()
-    plan, _ = TrlParser(DryRunArguments, add_help=False).parse_args_and_config(argv, return_remaining_strings=True)
     try:
         launch = read_launch(plan.accelerate_config, plan.num_processes)
-        parser = TrlParser((DryRunArguments, DataArguments, planned_config(launch), ModelConfig, *script_arguments))
-        _, data_args, args, model_args, *script_args = parser.parse_args_and_config(argv)
+        reward_args, data_args, _, args, model_args = parse(planned_config(launch))
     except ValueError as problem:
         print_findings(console, [error("configuration", str(problem))])
         return 1
-
     if args.max_completion_length is None:
         text = "None leaves open how long a completion gets, and with it memory and time. Set a number of tokens."
         print_findings(console, [error("max_completion_length", text)])
         return 1
 
-    findings: list[Finding] = [*check_method(args, data_args)]
-    if check_script is not None:
-        findings += check_script(args, *script_args)
-    model_name = model_args.model_name_or_path
-    hub = {"revision": model_args.model_revision, "trust_remote_code": args.trust_remote_code}
-    tokenizer = _load_tokenizer(model_name, hub, findings)
-    if tokenizer is not None:
-        generation_config = load_generation_config(model_name, model_args.model_revision)
-        stop = find_stop_tokens(tokenizer, generation_config, data_args.prompt_format)
+    findings = [*check_method(args, data_args), *_check_rewards(args, reward_args)]
+    tokenizer = None
+    try:
+        tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
         if stop.warning is not None:
             findings.append(warning("prompt_format", stop.warning))
+    except ValueError as problem:
+        text = f"{problem} So prompt lengths and end-of-sequence tokens were not checked."
+        findings.append(warning("model_name_or_path", text))
     logging.getLogger("coda_trl.data").setLevel(logging.INFO)
-    data = inspect_data(data_args, tokenizer, args.seed)
+    data = inspect_data(data_args, tokenizer, args.seed, plan.benchmarks)
     findings += data.findings
     findings += check_eval_data(data_args, args.seed)
     batch = batch_arithmetic(args, data.rows)
@@ -120,8 +140,7 @@ def dry_run(
 
     console.rule("Dry run")
     print_batch(console, args, launch, batch, data)
-    config = _load_config(plan, model_name, hub, findings)
-    size = None if config is None else _read_size(config, model_args, findings)
+    size = _read_size(plan.model_config, model_args, args.trust_remote_code, findings)
     if size is not None:
         findings += check_lengths(args, data_args.max_prompt_length, size)
         if not args.on_cpu:
@@ -133,31 +152,38 @@ def dry_run(
     return int(any(finding.severity == "error" for finding in findings))
 
 
-def _load_config(
-    plan: DryRunArguments, model_name: str | None, hub: dict[str, Any], findings: list[Finding]
-) -> PretrainedConfig | None:
-    location = plan.model_config or model_name
+def _check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterator[Finding]:
+    try:
+        names = [find_reward(name, args.max_completion_length).__name__ for name in reward_args.reward_funcs]
+    except ValueError as problem:
+        yield error("reward_funcs", str(problem))
+        return
+    try:
+        _, guess = find_correctness_reward(names, args.correctness_reward)
+    except ValueError as problem:
+        yield error("correctness_reward", str(problem))
+        return
+    if guess is not None and args.length_shaping != "none":
+        yield warning("correctness_reward", guess)
+
+
+def _read_size(
+    config_file: str | None, model_args: ModelConfig, trust_remote_code: bool, findings: list[Finding]
+) -> ModelSize | None:
+    """Sizes of the model, or `None` with a finding."""
+    location = config_file or model_args.model_name_or_path
     if location is None:
         findings.append(error("model_name_or_path", "There is no model. Set it to a hub id or a folder."))
         return None
-    path = Path(location)
     try:
-        if path.suffix == ".json":
-            return AutoConfig.for_model(**json.loads(path.read_text()))
-        return AutoConfig.from_pretrained(location, **hub)
+        config = _load_config(location, model_args.model_revision, trust_remote_code)
     except (OSError, ValueError) as problem:
-        findings.append(
-            warning(
-                "model_config",
-                f"The configuration of {location} could not be read ({problem}), so memory was not estimated. Give "
-                "its config.json as `--model_config PATH` (and set HF_HUB_OFFLINE=1, so that nothing waits for the "
-                "hub).",
-            )
+        text = (
+            f"The configuration of {location} could not be read ({problem}), so memory was not estimated. Give its "
+            "config.json as `--model_config PATH` (and set HF_HUB_OFFLINE=1, so that nothing waits for the hub)."
         )
+        findings.append(warning("model_config", text))
         return None
-
-
-def _read_size(config: PretrainedConfig, model_args: ModelConfig, findings: list[Finding]) -> ModelSize | None:
     try:
         return model_size(config, model_args)
     except LoraTargetError as problem:
@@ -167,19 +193,7 @@ def _read_size(config: PretrainedConfig, model_args: ModelConfig, findings: list
     return None
 
 
-def _load_tokenizer(
-    model_name: str | None, hub: dict[str, Any], findings: list[Finding]
-) -> PreTrainedTokenizerBase | None:
-    try:
-        return AutoTokenizer.from_pretrained(model_name, **hub)
-    except (OSError, ValueError, TypeError) as problem:
-        first_line = str(problem).partition("\n")[0]
-        findings.append(
-            warning(
-                "model_name_or_path",
-                f"The tokenizer of {model_name} could not be loaded here ({first_line}), so prompt lengths and "
-                "end-of-sequence tokens were not checked. Without access to the hub, give a folder as "
-                "`--model_name_or_path` (and set HF_HUB_OFFLINE=1, so that nothing waits for it).",
-            )
-        )
-        return None
+def _load_config(location: str, revision: str | None, trust_remote_code: bool) -> PretrainedConfig:
+    if location.endswith(".json"):
+        return AutoConfig.for_model(**json.loads(Path(location).read_text()))
+    return AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=trust_remote_code)

@@ -19,9 +19,9 @@ from ..data import (
     drop_long_prompts,
     find_overlap,
     load_evaluation_set,
-    load_training_set,
     published_rows,
 )
+from ..loading import load_prompts
 from .findings import Finding, error, warning
 
 
@@ -53,11 +53,6 @@ class DataReport:
     findings: list[Finding] = field(default_factory=list)
 
 
-def _load(specs: Sequence[str], data_args: DataArguments, seed: int) -> Dataset:
-    columns = (data_args.prompt_column, data_args.solution_column)
-    return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed=seed, columns=columns)
-
-
 def check_eval_data(data_args: DataArguments, seed: int) -> Iterator[Finding]:
     """
     Loads the prompts that a run is evaluated on.
@@ -71,31 +66,35 @@ def check_eval_data(data_args: DataArguments, seed: int) -> Iterator[Finding]:
     if data_args.eval_dataset is None:
         return
     try:
-        _load(data_args.eval_dataset, data_args, seed)
+        load_prompts(data_args.eval_dataset, data_args, seed)
     except DatasetUnavailableError as problem:
         yield warning("eval_dataset", f"{problem} It was not checked.")
     except DataError as problem:
         yield error("eval_dataset", str(problem))
 
 
-def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | None, seed: int) -> DataReport:
+def inspect_data(
+    data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | None, seed: int, benchmarks: list[str] | None
+) -> DataReport:
     """
     Loads and checks the training data.
 
     Args:
         data_args ([`DataArguments`]):
-            What to train on, and which evaluation sets to compare it with.
+            What to train on.
         tokenizer ([`~transformers.PreTrainedTokenizerBase`], *optional*):
             Tokenizer of the model. Without it the prompt lengths are only bounded.
         seed (`int`):
             Seed of length budgets.
+        benchmarks (`list[str]`, *optional*):
+            Evaluation sets to compare it with. Defaults to all.
 
     Returns:
         [`DataReport`]
     """
     report = DataReport()
     try:
-        dataset = _load(data_args.dataset, data_args, seed)
+        dataset = load_prompts(data_args.dataset, data_args, seed)
     except DatasetUnavailableError as problem:
         report.rows = published_rows(data_args.dataset)
         report.published = report.rows is not None
@@ -108,7 +107,7 @@ def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | 
         return report
     report.sources = dict(Counter(dataset["source"]))
     if any(SOURCES[name].generate is None for name in report.sources):  # what is generated is in no benchmark
-        report.overlaps = _overlaps(dataset, data_args, report.findings)
+        report.overlaps = _overlaps(dataset, benchmarks, report.findings)
     if tokenizer is None:
         report.rows = len(dataset)
         report.findings += _length_bound(dataset, data_args.max_prompt_length)
@@ -121,10 +120,9 @@ def inspect_data(data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | 
     return report
 
 
-def _overlaps(dataset: Dataset, data_args: DataArguments, findings: list[Finding]) -> dict[str, Overlap]:
+def _overlaps(dataset: Dataset, specs: Sequence[str] | None, findings: list[Finding]) -> dict[str, Overlap]:
     benchmarks, unavailable = {}, []
-    specs = BENCHMARKS if data_args.benchmarks is None else data_args.benchmarks
-    for spec in track(specs, description="Evaluation sets", transient=True):
+    for spec in track(BENCHMARKS if specs is None else specs, description="Evaluation sets", transient=True):
         name = spec.partition("=")[0]
         try:
             benchmarks[name] = load_evaluation_set(spec)

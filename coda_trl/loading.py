@@ -1,0 +1,90 @@
+"""What a run and its dry run load alike: reward functions, the tokenizer with its stop tokens, prompts."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from datasets import Dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from trl import ModelConfig
+
+from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_config, load_training_set
+from .rewards import REWARD_FUNCTIONS
+
+
+@dataclass
+class RewardArguments:
+    """
+    How rollouts are rewarded.
+
+    Args:
+        reward_funcs (`list[str]`, *optional*, defaults to `["accuracy_reward"]`):
+            Reward functions, by name or as a dotted path (`my_package.rewards.my_reward`, found from the working
+            directory as well). The one that is known to say right or wrong is shaped, or `correctness_reward`.
+    """
+
+    reward_funcs: list[str] = field(
+        default_factory=lambda: ["accuracy_reward"],
+        metadata={"help": f"Reward functions: {', '.join(REWARD_FUNCTIONS)}, or a dotted path."},
+    )
+
+
+def find_reward(name: str, max_completion_length: int) -> Callable:
+    """
+    Finds a reward function.
+
+    Args:
+        name (`str`):
+            A key of `REWARD_FUNCTIONS`, or a dotted path.
+        max_completion_length (`int`):
+            Longest completion in tokens, for the punishment of overlong ones: as in DAPO, it sets in over the last
+            quarter.
+
+    Raises:
+        ValueError: If there is no such function.
+    """
+    if name == "get_soft_overlong_punishment":
+        punishment = REWARD_FUNCTIONS[name]
+        return punishment(max_completion_len=max_completion_length, soft_punish_cache=max_completion_length // 4)
+    if name == "get_repetition_penalty_reward":
+        return REWARD_FUNCTIONS[name]()
+    if name in REWARD_FUNCTIONS:
+        return REWARD_FUNCTIONS[name]
+    module, _, function = name.rpartition(".")
+    if not module:
+        known = ", ".join(REWARD_FUNCTIONS)
+        raise ValueError(f"`reward_funcs` has {name!r}, but must hold a dotted path or any of: {known}.")
+    sys.path.append(os.getcwd())
+    try:
+        return vars(importlib.import_module(module))[function]
+    except (ImportError, KeyError) as error:
+        raise ValueError(f"`reward_funcs` has {name!r}, but that cannot be imported: {error!r}.") from error
+
+
+def load_tokenizer(
+    model_args: ModelConfig, prompt_format: str, trust_remote_code: bool
+) -> tuple[PreTrainedTokenizerBase, StopTokens]:
+    """
+    Loads the tokenizer of a model, and finds the tokens at which generation has to stop.
+
+    Raises:
+        ValueError: If there is no such tokenizer, in one line.
+    """
+    name, revision = model_args.model_name_or_path, model_args.model_revision
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError, TypeError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise ValueError(
+            f"The tokenizer of {name} could not be loaded here ({reason}). Correct `model_name_or_path`; without "
+            "access to the hub, give a folder (and set HF_HUB_OFFLINE=1, so that nothing waits for it)."
+        ) from problem
+    return tokenizer, find_stop_tokens(tokenizer, load_generation_config(name, revision), prompt_format)
+
+
+def load_prompts(specs: Sequence[str], data_args: DataArguments, seed: int) -> Dataset:
+    """The prompts of a training or evaluation set, the long ones too. `seed` is that of length budgets."""
+    columns = (data_args.prompt_column, data_args.solution_column)
+    return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed=seed, columns=columns)
