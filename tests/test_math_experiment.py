@@ -290,6 +290,7 @@ def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():
 
 def test_recipes_train_as_the_design_says_and_differ_in_the_method_alone():
     recipes = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(RECIPES.glob("*.yaml"))}
+    del recipes["dry_run"]
     assert set(recipes) == {"grpo", "coda", "vlp", "asrr", "linear"}
     own = ("coda_", "vlp_", "asrr_", "linear_", "length_", "output_dir")
     shared = [{key: value for key, value in recipe.items() if not key.startswith(own)} for recipe in recipes.values()]

@@ -122,6 +122,7 @@ def test_the_files_are_what_the_generator_makes_and_share_no_story():
 
 def test_recipes_differ_in_the_method_alone():
     recipes = {path.stem: yaml.safe_load(path.read_text()) for path in RECIPES.glob("*.yaml")}
+    del recipes["dry_run"]
     assert set(recipes) == {RUNS[name].recipe for name in run.METHODS} - {None}
     for recipe in recipes.values():
         for key in [key for key in recipe if key.startswith(("coda_", "vlp_", "asrr_", "length_s", "output"))]:
