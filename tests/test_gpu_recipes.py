@@ -56,6 +56,7 @@ def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
     assert result["estimate"]["training_peak"] > 0
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_end_is_reported(tmp_path):
     code, result = run(tmp_path, "--gpus", "1", "--seconds", "-100")
     assert code == 1

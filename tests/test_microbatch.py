@@ -181,6 +181,7 @@ def test_gradients_are_trl_s(tiny_model, tmp_path, case):
 
 
 @pytest.mark.parametrize("case", RARE)
+@pytest.mark.slow
 def test_what_cannot_teach_is_left_out_and_the_steps_are_trl_s(tiny_model, tmp_path, case):
     runs = [train(cls, tiny_model, tmp_path, **RARE[case])[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)]
     assert_same(*map(vars, runs))
@@ -210,6 +211,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.slow
 def test_gradients_are_trl_s_with_other_models(tiny_model, tmp_path, kind):
     config_class, options, moves = MODELS[kind]
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
@@ -269,6 +271,7 @@ class Whole(GRPOTrainer):
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize("beta", [0.0, 0.1], ids=["skipping", "all rows"])
+@pytest.mark.slow
 def test_metrics_are_those_of_the_whole_optimizer_step(tiny_model, tmp_path, level, beta):
     options = {"num_iterations": 2, "beta": beta, "importance_sampling_level": level, "epsilon": 0.001}
     whole = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}

@@ -85,6 +85,7 @@ def test_header_says_what_it_is_and_how_to_launch_it(path):
 
 
 @pytest.mark.parametrize("path", COMPLETE + OVERLAYS + LAUNCH_FILES, ids=name)
+@pytest.mark.slow
 def test_launch_line_is_a_run_that_can_work(path):
     """Each line is given to the dry run as it stands, with the launch file it names."""
     for command in launch_lines(path):

@@ -189,6 +189,7 @@ def test_a_full_report_shows_everything(full):
     assert "Not shown" not in full.read_text()
 
 
+@pytest.mark.slow
 def test_samples_with_a_rung_are_split_by_it(full):
     tables = read_tables(full)["tables"]
     assert tables["accuracy"]["columns"] == ["", "b rung 1", "b rung 2", "b rung 3", "Average"]
@@ -210,6 +211,7 @@ class Collector(HTMLParser):
         self.text.append(data)
 
 
+@pytest.mark.slow
 def test_the_page_needs_no_other_file_and_no_network(full):
     parsed = Collector()
     parsed.feed(full.read_text())
@@ -219,6 +221,7 @@ def test_the_page_needs_no_other_file_and_no_network(full):
     assert "@import" not in full.read_text() and "url(" not in full.read_text()
 
 
+@pytest.mark.slow
 def test_every_figure_says_in_words_what_it_shows(full):
     parsed = Collector()
     parsed.feed(full.read_text())
@@ -264,6 +267,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path")
+@pytest.mark.slow
 def test_the_page_fits_a_desk_and_a_phone_in_a_browser(full, tmp_path):
     page = json.dumps(full.read_text()).replace("</", "<\\/")
     (tmp_path / "look.html").write_text(LOOK.replace("PAGE", page))
@@ -280,6 +284,7 @@ def test_the_page_fits_a_desk_and_a_phone_in_a_browser(full, tmp_path):
     assert desk["clipped"] == 0
 
 
+@pytest.mark.slow
 def test_every_number_in_the_pages_tables_is_in_tables_json(full):
     parsed = Collector()
     parsed.feed(full.read_text())
@@ -289,6 +294,7 @@ def test_every_number_in_the_pages_tables_is_in_tables_json(full):
     assert {entry.strip().replace("&lt;", "<").replace("&gt;", ">") for entry in numbers} - {""} <= shown
 
 
+@pytest.mark.slow
 def test_the_answer_is_given_in_words(full):
     text = full.read_text()
     assert re.search(r"on \d+ easy problems 50% fewer tokens and no change in accuracy beyond noise", text)
@@ -463,6 +469,7 @@ def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path, undrawn):
     assert 0 < text.index("<strong>Unfinished.</strong> A: the evaluation in") < text.index("<nav")
 
 
+@pytest.mark.slow
 def test_runs_with_budgets_form_one_curve(tmp_path):
     runs = {"GRPO": write_samples(tmp_path / "grpo")}
     for budget in (64, 128):

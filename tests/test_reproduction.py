@@ -397,6 +397,7 @@ def test_numbers_that_hardly_vary_are_told_apart():
 
 
 @pytest.mark.parametrize("runs", [1, 5])
+@pytest.mark.slow
 def test_a_fair_repetition_seldom_fails_the_check(runs, published):
     """Old and new seeds drawn alike, with the spread of the real ones, all numbers of a seed together."""
     real = [each for each in numbers(*published) if len(each.stated) == 5]

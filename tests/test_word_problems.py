@@ -273,6 +273,7 @@ def test_pairs_are_of_the_same_warm_start_and_seed():
     assert [[cell.text for cell in row] for row in tables.by_pair(runs).rows] == [["1", "0", *["+25.0 / −60%"] * 7]]
 
 
+@pytest.mark.slow
 def test_pages_are_in_step_with_the_runs():
     """After new runs: `python -m experiments.word_problems.tables`."""
     stored = {name: (tables.HERE / name).read_text(encoding="utf-8") for name in ("README.md", "tables.md")}
