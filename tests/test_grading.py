@@ -254,7 +254,7 @@ def test_guards_stop_what_is_too_heavy(text):
     assert too_heavy(text)
 
 
-@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".numeric", ".values", ".pool"])
+@pytest.mark.parametrize("module", ["", ".extract", ".normalize", ".pool"])
 def test_documented_examples_run(module):
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(f"coda_trl.grading{module}")):
         source = re.sub(r"^\s*```.*$", "", test.docstring or "", flags=re.MULTILINE)

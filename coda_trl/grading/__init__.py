@@ -15,9 +15,8 @@ def grade(completion: str, gold: str | None) -> bool | None:
     r"""
     Grades one completion.
 
-    The last `\boxed{}` after the end of the reasoning decides. Bounded like a batch: what needs computer
-    algebra runs in the workers of [`default_pool`], so that the verdict comes within about two seconds whatever
-    the text holds. For many completions use [`GradingPool.grade`], which spreads them over the workers.
+    The last `\boxed{}` after the end of the reasoning decides. What needs computer algebra runs in a worker of
+    [`default_pool`], within two seconds. For many completions use [`GradingPool.grade`].
 
     Args:
         completion (`str`):

@@ -28,7 +28,6 @@ _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
-_LETTER = re.compile(r"(?<!\\)(?<![A-Za-z])[A-Za-df-z]")
 
 
 class Value(NamedTuple):
@@ -44,20 +43,7 @@ class _Unknown(Exception):
 
 
 def equal_by_value(gold: str, answer: str) -> bool | None:
-    r"""
-    Compares two expressions in canonical LaTeX without units at random points; `None` if the values do not decide.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.grading.numeric import equal_by_value
-
-    >>> equal_by_value("(x+1)^2", "x^2 + 2x + 1"), equal_by_value(r"\sqrt{8}", "3")
-    (True, False)
-    >>> equal_by_value(r"\sqrt{8}", r"2\sqrt{2}")  # for computer algebra to decide
-
-    ```
-    """
+    """Compares two expressions without units at random points; `None` if the values do not decide."""
     keep_case = has_both_cases(gold) or has_both_cases(answer)
     pairs = [(_value(gold, keep_case, point), _value(answer, keep_case, point)) for point in range(2)]
     if any(left is None or right is None for left, right in pairs):
@@ -75,13 +61,13 @@ def is_evaluable(text: str) -> bool:
 
 
 def real_value(text: str) -> Fraction | float | None:
-    """Value of an expression without letters: exact if it is rational; `None` if it is not real or not understood."""
-    value = _value(text, True, 0)
-    if value is None or _LETTER.search(re.sub(r"\\(?:frac|sqrt|pi|cdot|times|ln|log|div)(?![A-Za-z])", "", text)):
+    """Value of a constant expression: exact if it is rational; `None` if it is not real, constant or understood."""
+    one, other = _value(text, True, 0), _value(text, True, 1)
+    if one is None or other is None or one.numeric != other.numeric:
         return None
-    if value.rational:
-        return value.formal
-    return value.numeric.real if value.numeric is not None and value.numeric.imag == 0 else None
+    if one.rational:
+        return one.formal if one.formal == other.formal else None
+    return one.numeric.real if one.numeric is not None and one.numeric.imag == 0 else None
 
 
 def has_both_cases(text: str) -> bool:
@@ -91,24 +77,23 @@ def has_both_cases(text: str) -> bool:
 
 
 def _differ(left: complex | None, right: complex | None) -> bool:
-    if left is None or right is None:
-        return False
-    try:
-        return abs(left - right) > _TOLERANCE * (1 + abs(left) + abs(right))
-    except OverflowError:  # too large to tell apart here
-        return False
+    with suppress(OverflowError):  # too large to tell apart here
+        return None not in (left, right) and abs(left - right) > _TOLERANCE * (1 + abs(left) + abs(right))
+    return False
 
 
 @lru_cache(maxsize=8192)
 def _value(text: str, keep_case: bool, point: int) -> Value | None:
     """Values of an expression at one of the points, or `None` if it is not understood."""
+    evaluator = _Evaluator(improper(text), keep_case, point)
     try:
-        value = _Evaluator(improper(text), keep_case, point).whole()
-        if value.numeric is not None and not math.isfinite(abs(value.numeric)):
-            value = value._replace(numeric=None)
+        value = evaluator.sum()
+        is_finite = value.numeric is not None and math.isfinite(abs(value.numeric))
     except (_Unknown, ArithmeticError, RecursionError, ValueError):  # the last: too many digits to write down
         return None
-    return value
+    if evaluator.tokens:
+        return None
+    return value if is_finite else value._replace(numeric=None)
 
 
 def improper(text: str) -> str:
@@ -163,12 +148,6 @@ class _Evaluator:
     def expect(self, token: str) -> None:
         if not self.take(token):
             raise _Unknown
-
-    def whole(self) -> Value:
-        value = self.sum()
-        if self.tokens:
-            raise _Unknown
-        return value
 
     def sum(self) -> Value:
         value = self.product()

@@ -56,28 +56,15 @@ def same_value(gold: sympy.Expr, answer: sympy.Expr) -> bool:
 
     Raises:
         [`Undecided`]: if one of them cannot be evaluated.
-
-    Example:
-
-    ```python
-    >>> import sympy
-    >>> from coda_trl.grading.values import same_value
-
-    >>> same_value(sympy.sqrt(8), 2 * sympy.sqrt(2)), same_value(sympy.exp(-100), sympy.exp(-101))
-    (True, False)
-
-    ```
     """
     points = _points(gold, answer)
-    real, complex_ = [], []
+    compared = []
     for point in points:
-        compared = _compare(gold, answer, point)
-        if compared is not None:
-            same, is_real = compared
-            if is_real and not same:
-                return False
-            (real if is_real else complex_).append(same)
-    verdicts = real or complex_
+        compared.append(_compare(gold, answer, point))
+        if compared[-1] == (False, True):
+            return False
+    found = [verdict for verdict in compared if verdict is not None]
+    verdicts = [same for same, is_real in found if is_real] or [same for same, _ in found]
     if not verdicts or (all(verdicts) and len(verdicts) < min(len(points), _ENOUGH_POINTS)):
         raise Undecided
     return all(verdicts)
