@@ -229,7 +229,7 @@ class _Evaluator:
             index = self.group("[", "]") if self.peek() == "[" else Value(Fraction(2), complex(2))
             return self.raised(self.group(), _combine(lambda value: 1 / value, index))
         if name == "ln":
-            return self.logarithm(Value(Fraction(0), complex(math.e)))
+            return self.logarithm(self.constant("e", complex(math.e)))
         if name == "log" and self.take("_"):
             return self.logarithm(self.group())
         if name == "pi":
