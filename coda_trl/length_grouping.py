@@ -159,8 +159,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-{self._name}")
-        self._check_type(args)
-        check_overrides(LengthGroupedGRPOTrainer)
+        self._before_weights(args, train_dataset)
         super().__init__(
             model,
             reward_funcs,
@@ -177,14 +176,21 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
+        self._after_weights()
 
-    @classmethod
-    def _check_type(cls, args):
+    def _before_weights(self, args, train_dataset):
+        """Checks what can be checked before the model is loaded."""
+        check_overrides(LengthGroupedGRPOTrainer)
         if not isinstance(args, CodaGRPOConfig):
             remedy = "It has every field of GRPOConfig: put it in its place."
             if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
                 remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
-            raise TypeError(f"`args` is a {type(args).__name__}, but {cls.__name__} takes a CodaGRPOConfig. {remedy}")
+            raise TypeError(
+                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a CodaGRPOConfig. {remedy}"
+            )
+
+    def _after_weights(self):
+        """Ends the construction. For trainers that build on this one."""
 
     @override
     def create_accelerator_and_postprocess(self):

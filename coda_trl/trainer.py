@@ -8,11 +8,10 @@ import warnings
 import torch
 from accelerate.utils import gather
 from datasets import Dataset
-from trl.trainer.utils import get_config_model_id, is_async_callable
+from trl.trainer.utils import is_async_callable
 from typing_extensions import override
 
 from .compatibility import check_overrides
-from .config import CodaGRPOConfig
 from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, probe, says_right_or_wrong
 from .grading import opens_thinking
 from .grading.extract import PROMPT_END
@@ -84,63 +83,24 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             }"""),
     }
 
-    def __init__(
-        self,
-        model,
-        reward_funcs=None,
-        args=None,
-        train_dataset=None,
-        eval_dataset=None,
-        processing_class=None,
-        reward_processing_classes=None,
-        callbacks=None,
-        optimizers=(None, None),
-        quantization_config=None,
-        peft_config=None,
-        tools=None,
-        rollout_func=None,
-        environment_factory=None,
-    ):
-        if args is None:
-            model_name = model if isinstance(model, str) else get_config_model_id(model.config)
-            args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-CODA")
-        self._check_settings(args)
-        if isinstance(train_dataset, Dataset) and args.length_shaping in NEED_BUDGET:  # before any weights
-            self._check_budgets(args, train_dataset.column_names)
-            self._budgets(train_dataset["n_gold"])
-
+    def _before_weights(self, args, train_dataset):
+        super()._before_weights(args, train_dataset)
         check_overrides(CodaGRPOTrainer)
-        super().__init__(
-            model,
-            reward_funcs,
-            args,
-            train_dataset,
-            eval_dataset,
-            processing_class,
-            reward_processing_classes,
-            callbacks,
-            optimizers,
-            quantization_config,
-            peft_config,
-            tools,
-            rollout_func,
-            environment_factory,
-        )
-
-        self._base_column, guess = find_correctness_reward(self.reward_func_names, args.correctness_reward)
-        self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
-        if args.length_shaping != "none":
-            if guess is not None and self.accelerator.is_main_process:
-                warnings.warn(guess, stacklevel=2)
-            self._probe_correctness()
-            self._add_column_of_the_term()
-
-    @classmethod
-    def _check_settings(cls, args):
-        cls._check_type(args)
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)
+        if isinstance(train_dataset, Dataset) and args.length_shaping in NEED_BUDGET:
+            self._check_budgets(args, train_dataset.column_names)
+            self._budgets(train_dataset["n_gold"])
+
+    def _after_weights(self):
+        self._base_column, guess = find_correctness_reward(self.reward_func_names, self.args.correctness_reward)
+        self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
+        if self.args.length_shaping != "none":
+            if guess is not None and self.accelerator.is_main_process:
+                warnings.warn(guess, stacklevel=3)
+            self._probe_correctness()
+            self._add_column_of_the_term()
 
     def _probe_correctness(self):
         """Raises before the training what `_calculate_rewards` would raise in its first batch."""

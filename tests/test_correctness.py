@@ -168,7 +168,8 @@ def test_settings_that_work_against_the_method_are_warned_of(tmp_path, settings,
     defaults = {"num_generations": 8, "bf16": False, "use_cpu": True}
 
     def check(**options):
-        CodaGRPOTrainer._check_settings(CodaGRPOConfig(str(tmp_path), **(defaults | options)))
+        trainer = CodaGRPOTrainer.__new__(CodaGRPOTrainer)  # its checks alone, without a model
+        trainer._before_weights(CodaGRPOConfig(str(tmp_path), **(defaults | options)), None)
 
     with pytest.warns(UserWarning, match=text):
         check(**settings)
