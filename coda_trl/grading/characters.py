@@ -27,18 +27,10 @@ _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|(?=[({]))")
 
 def to_latex(text: str) -> str:
     r"""
-    Writes unicode mathematics as LaTeX.
+    Writes unicode mathematics as LaTeX: `½` as `\frac{1}{2}`, `x²` as `x^{2}`, `52₈` as `52_{8}`, `≤` as `\le`.
 
-    Full-width and other decimal digits become ASCII, minus signs `-`, `½` `\frac{1}{2}`, `x²` `x^{2}`, `52₈` `52_{8}`,
-    `√3` `\sqrt{3}`, `≤` `\le`, and so on. Invisible characters vanish, every kind of space becomes one space, and
-    control characters and lone surrogates become `?`, which no answer contains, so that nothing joins across them.
-
-    Args:
-        text (`str`):
-            Any text.
-
-    Returns:
-        `str`: the same mathematics in LaTeX.
+    Invisible characters vanish, every kind of space becomes one space, and control characters and lone surrogates
+    become `?`, which no answer contains, so that nothing joins across them.
     """
     if not text.isascii():
         text = text.translate(_INVISIBLE)
