@@ -1,6 +1,7 @@
 """The figures: Fig. 1 to 5 of the paper on rungs, and one of accuracy and tokens by rung."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -109,17 +110,13 @@ def _bars(result: Estimate) -> np.ndarray | None:
 
 
 def _courses(
-    results: Results,
-    panels_by_key: Mapping[str, str],
-    runs: Mapping[str, str],
-    columns: int | None = None,
-    styles: Mapping[str, Mapping] | None = None,
+    results: Results, titles: Mapping[str, str], runs: Mapping[str, str], styles: Mapping[str, Mapping] | None
 ) -> Figure | None:
     """Logged metrics over training: mean over seeds, and the range of the seeds as a band."""
-    columns = columns or len(panels_by_key)
-    figure, axes = panels(-(-len(panels_by_key) // columns), columns, width=3.2 * columns + 0.6, height=2.7)
+    columns = 2 if len(titles) == 4 else len(titles)
+    figure, axes = panels(-(-len(titles) // columns), columns, width=3.2 * columns + 0.6, height=2.7)
     styles = styles or run_styles(list(runs), None)
-    for axis, (key, title) in zip(axes, panels_by_key.items(), strict=False):
+    for axis, (key, title) in zip(axes, titles.items(), strict=False):
         for label, name in runs.items():
             found = results.log(name, key)
             if found is None:
@@ -140,45 +137,33 @@ def _courses(
     return None if _empty(axes) else figure
 
 
-def gates(results: Results) -> Figure | None:
-    """Fig. 2: gates under easy, mixed and hard training."""
-    return _courses(
-        results,
+# Fig. 2, 4 and 5, and one of all methods, by file name: caption, title by metric, run by label, columns.
+COURSES = {
+    "gates": (
+        "Fig. 2: gates under easy, mixed and hard training.",
         {"coda/mean_w_easy": "easy gate", "coda/mean_w_hard": "hard gate", "coda/success_rate": "success rate"},
         {"easy": "coda-easy", "mixed": "coda", "hard": "coda-hard"},
-    )
-
-
-def alpha(results: Results) -> Figure | None:
-    """Fig. 4: base reward, easy penalty and length under strengths of the easy-side penalty."""
-    return _courses(
-        results,
+    ),
+    "alpha": (
+        "Fig. 4: base reward, easy penalty and length under strengths of the easy-side penalty.",
         {
             "coda/mean_score": "base reward",
             "coda/global_easy_penalty_mean": "easy penalty",
             "coda/mean_response_length": "tokens of an answer",
         },
         {f"α = {value}": "coda" if value == 0.2 else f"coda-alpha-{value}" for value in (0.0, 0.1, 0.2, 0.3, 0.4)},
-    )
-
-
-def incorrect_bonus(results: Results) -> Figure | None:
-    """Fig. 5: length and success on hard prompts when wrong answers get the bonus too."""
-    return _courses(
-        results,
+    ),
+    "incorrect-bonus": (
+        "Fig. 5: length and success on hard prompts when wrong answers get the bonus too.",
         {
             "coda/hard/mean_length": "tokens, hard prompts",
             "coda/hard/share": "share of hard prompts",
             "coda/mean_score": "base reward",
         },
         {"bonus on right answers": "coda", "on wrong ones too": "coda-incorrect-bonus"},
-    )
-
-
-def methods(results: Results) -> Figure | None:
-    """Training of all methods: reward, and length by the success rate of the prompt."""
-    return _courses(
-        results,
+    ),
+    "methods": (
+        "Training of all methods: reward, and length by the success rate of the prompt.",
         {
             "coda/mean_score": "base reward",
             "coda/easy/mean_length": "tokens, easy prompts",
@@ -186,18 +171,16 @@ def methods(results: Results) -> Figure | None:
             "coda/hard/share": "share of hard prompts",
         },
         {RUNS[name].label: name for name in METHODS[1:]},
-        columns=2,
-        styles={RUNS[name].label: STYLES[name] for name in METHODS[1:]},
-    )
+    ),
+}
+_METHOD_STYLES = {RUNS[name].label: STYLES[name] for name in METHODS[1:]}
 
-
-# By file name.
-FIGURES: dict[str, Callable[[Results], Figure | None]] = {
-    "by-rung": by_rung,
-    "buckets": buckets,
-    "budgets": budgets,
-    "gates": gates,
-    "alpha": alpha,
-    "incorrect-bonus": incorrect_bonus,
-    "methods": methods,
+# Caption and function of every figure by file name.
+FIGURES: dict[str, tuple[str, Callable[[Results], Figure | None]]] = {
+    "by-rung": ("Tokens and accuracy by rung.", by_rung),
+    "buckets": ("Fig. 1a: tokens over GRPO's by difficulty, and the difference in accuracy.", buckets),
+    "budgets": ("Fig. 1b: accuracy against tokens, with L1's curve over its budgets.", budgets),
+} | {
+    name: (caption, partial(_courses, titles=titles, runs=runs, styles=_METHOD_STYLES if name == "methods" else None))
+    for name, (caption, titles, runs) in COURSES.items()
 }

@@ -84,10 +84,7 @@ def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> d
     """What the page shows: tables and figures by key, and sentences about the claims and the runs."""
     lacking = missing(results)
     figures = {
-        f"figure-{name}": f"![{draw.__doc__.splitlines()[0]}](images/reproduction/{name}.png)\n"
-        if (IMAGES / f"{name}.png").exists()
-        else "No picture yet.\n"
-        for name, draw in FIGURES.items()
+        f"figure-{name}": f"![{caption}](images/reproduction/{name}.png)\n" for name, (caption, _) in FIGURES.items()
     }
     by_key = {table.key: table for table in tables}
     texts = {
@@ -111,7 +108,7 @@ def build(results: Results, repetition: Results) -> None:
     )
     IMAGES.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
-        for name, draw in track(FIGURES.items(), description="Figures"):
+        for name, (_, draw) in track(FIGURES.items(), description="Figures"):
             figure = draw(results)
             if figure is not None:
                 figure.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
