@@ -2,7 +2,7 @@ r"""
 Time and memory of one optimizer step, with TRL's micro-batches and with micro-batches grouped by length.
 
     python benchmarks/microbatch.py [--tiny] [--seconds 390] [--out runs/benchmarks]
-    python benchmarks/microbatch.py --longest 16384 --rollouts 64 --sides grouped
+    python benchmarks/microbatch.py --longest 4096 16384 --rollouts 64 128 --sides grouped
 
 Both sides are the same `CodaGRPOTrainer` with `length_grouping` off (TRL's own code path) and on, in turns on the
 same rollouts. Rollouts are made up, so that their lengths are exactly those of the distribution; what is timed is
@@ -17,7 +17,8 @@ The padding-free limit is what the rollouts would take if each were computed as 
 time per token of the `equal` steps with grouping, interpolated between the maxima that were run.
 
 `--rollouts` changes how many there are in a step, in more micro-batches of the same size. TRL's side of a log-normal
-step of 64 at 16K takes over a minute, so `--sides grouped` leaves it out; `equal` is what the limit needs.
+step of 64 at 16K takes over a minute, so `--sides grouped` leaves it out. `equal`, which the limit needs, is then run
+once, with the first of the numbers.
 
 Rounds go on until all are done or the time is up; the results are written after every pair of steps. A side that runs
 out of memory is reported as such and not asked again at that maximum.
@@ -153,6 +154,7 @@ class Stopwatch(TrainerCallback):
         self.report(
             {
                 "longest": self.longest,
+                "rollouts": self.rollouts,
                 "distribution": distribution,
                 "round": number,
                 "side": side,
@@ -215,6 +217,7 @@ def run_maximum(
         (number, distribution, side)
         for number in range(rounds)
         for distribution in args.distributions
+        if distribution != "equal" or not args.rollouts or (number == 0 and rollouts == args.rollouts[0])
         for side in (args.sides if number % 2 == 0 else args.sides[::-1])
     ]
     with tqdm(total=len(plan), desc=f"at most {longest} tokens", unit="step") as progress:
@@ -231,7 +234,10 @@ def run_maximum(
             except torch.OutOfMemoryError:
                 number, distribution, side = watch.plan[0]
                 watch.plan = [entry for entry in watch.plan if entry[1:] != (distribution, side)]
-                report({"longest": longest, "distribution": distribution, "round": number, "side": side})
+                report(
+                    {"longest": longest, "rollouts": rollouts, "distribution": distribution}
+                    | {"round": number, "side": side}
+                )
                 print(f"{side} ran out of memory: {distribution}, at most {longest} tokens")
             gc.collect()  # the trainer and its model refer to each other
             if watch.cuda:
@@ -240,8 +246,8 @@ def run_maximum(
 
 def summarise(steps: list[dict]) -> list[dict]:
     """
-    One row a maximum and distribution: medians over rounds, ratios of the two sides of the same round. A side that ran
-    out of memory has no numbers.
+    One row a maximum, number of rollouts and distribution: medians over rounds, ratios of the two sides of the same
+    round. A side that ran out of memory has no numbers.
     """
 
     def chosen(**wanted) -> dict[int, dict]:
@@ -266,15 +272,15 @@ def summarise(steps: list[dict]) -> list[dict]:
         return float((widths * np.interp(widths, list(speeds), list(speeds.values()))).sum())
 
     rows = []
-    for longest, distribution in dict.fromkeys((step["longest"], step["distribution"]) for step in steps):
-        sides = {side: chosen(longest=longest, distribution=distribution, side=side) for side in SIDES}
+    kinds = ("longest", "rollouts", "distribution")
+    for kind in dict.fromkeys(tuple(step[name] for name in kinds) for step in steps):
+        named = dict(zip(kinds, kind, strict=True))
+        sides = {side: chosen(**named, side=side) for side in SIDES}
         both = [
             (sides["trl"][number], sides["grouped"][number]) for number in sides["trl"] if number in sides["grouped"]
         ]
         ratios = [before["seconds"] / after["seconds"] for before, after in both]
-        row = {
-            "longest": longest,
-            "distribution": distribution,
+        row = named | {
             "rounds": len(both),
             "speedup": median(ratios),
             "speedup_lowest": min(ratios, default=None),
@@ -298,15 +304,15 @@ def print_table(rows: list[dict]) -> None:
         return "-" if value is None else format(value, form)
 
     print(
-        f"{'longest':>7} {'lengths':<9} {'rounds':>6} {'TRL s':>7} {'ours s':>7} {'speed-up (range)':>18} "
-        f"{'TRL tok/s':>9} {'ours':>7} {'padding':>11} {'of limit':>8} {'peak GiB':>11}"
+        f"{'longest':>7} {'rollouts':>8} {'lengths':<9} {'rounds':>6} {'TRL s':>7} {'ours s':>7} "
+        f"{'speed-up (range)':>18} {'TRL tok/s':>9} {'ours':>7} {'padding':>11} {'of limit':>8} {'peak GiB':>11}"
     )
     for row in rows:
         peaks = " ".join(show((row[f"{side}_peak_memory"] or 0) / 2**30 or None, ".1f") for side in SIDES)  # of GPUs
         extremes = f"({show(row['speedup_lowest'], '.2f')}-{show(row['speedup_highest'], '.2f')})"
         print(
-            f"{row['longest']:>7} {row['distribution']:<9} {row['rounds']:>6} {show(row['trl_seconds'], '.2f'):>7} "
-            f"{show(row['grouped_seconds'], '.2f'):>7} {show(row['speedup'], '.2f'):>6} {extremes:>11} "
+            f"{row['longest']:>7} {row['rollouts']:>8} {row['distribution']:<9} {row['rounds']:>6} "
+            f"{show(row['trl_seconds'], '.2f'):>7} {show(row['grouped_seconds'], '.2f'):>7} {show(row['speedup'], '.2f'):>6} {extremes:>11} "
             f"{show(row['trl_tokens_per_second'], '.0f'):>9} {show(row['grouped_tokens_per_second'], '.0f'):>7} "
             f"{show(row['trl_padding'], '.0%'):>5} {show(row['grouped_padding'], '.0%'):>5} "
             f"{show(row['share_of_limit'], '.0%'):>8} {peaks:>11}"
@@ -318,7 +324,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="A tiny model and short rollouts, to rehearse on a CPU.")
     parser.add_argument("--longest", type=int, nargs="+", help="Longest completions (default: all but 4096).")
     parser.add_argument(
-        "--rollouts", type=int, help="Rollouts a step, in micro-batches of the same size as otherwise."
+        "--rollouts", type=int, nargs="+", help="Rollouts a step, in micro-batches of the same size as otherwise."
     )
     parser.add_argument("--distributions", nargs="+", choices=DISTRIBUTIONS, default=DISTRIBUTIONS)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
@@ -332,7 +338,7 @@ def main() -> None:
     begin = time.perf_counter()
     torch.manual_seed(0)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    number = f"{args.rollouts}-rollouts-" if args.rollouts else ""
+    number = f"{'-'.join(map(str, args.rollouts))}-rollouts-" if args.rollouts else ""
     path = args.out / f"microbatch-{'tiny-' if args.tiny else ''}{number}{name.lower().replace(' ', '-')}.json"
     args.out.mkdir(parents=True, exist_ok=True)
     about = {
@@ -352,7 +358,7 @@ def main() -> None:
     shares = np.array([share for maximum, share in zip(known, TIME_SHARES, strict=True) if maximum in longest])
     if len(shares) < len(longest):
         parser.error(f"--longest has to be among {', '.join(map(str, known))}.")
-    if args.rollouts and any(args.rollouts % known[maximum] for maximum in longest):
+    if args.rollouts and any(number % known[maximum] for maximum in longest for number in args.rollouts):
         parser.error(f"--rollouts has to be a multiple of {max(known[maximum] for maximum in longest)}.")
 
     # Kernels are chosen and compiled in the first steps: once, before anything is measured.
@@ -367,8 +373,9 @@ def main() -> None:
         path.write_text(json.dumps({"about": about, "rows": summarise(steps), "steps": steps}, indent=1) + "\n")
 
     for maximum, share in zip(sorted(longest), np.cumsum(shares) / shares.sum(), strict=True):
-        rows, count = known[maximum] // MICRO_BATCHES, args.rollouts or known[maximum]
-        run_maximum(maximum, count, rows, args.rounds, args, begin + share * args.seconds, report)
+        for count in args.rollouts or [known[maximum]]:
+            rows, end = known[maximum] // MICRO_BATCHES, begin + share * args.seconds
+            run_maximum(maximum, count, rows, args.rounds, args, end, report)
     rows = summarise(steps)
     print(f"{about['model']} on {name}, torch {torch.__version__}, TRL {trl.__version__}")
     print_table(rows)

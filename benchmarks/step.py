@@ -212,7 +212,7 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
-        **ENGINES[args.engine],
+        **{name: value for name, value in ENGINES[args.engine].items() if name != "vllm_gpu_memory_utilization"},
     )
     if args.tiny:
         config = CodaGRPOConfig(
@@ -237,7 +237,8 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
         gradient_checkpointing=not args.no_checkpointing,
         num_generations=16 if args.model else 8,
         max_completion_length=args.longest,
-        learning_rate=1e-6,
+        learning_rate=0.0 if args.model else 1e-6,  # so that both sides, and all rounds, have one model
+        vllm_gpu_memory_utilization=args.vllm_share,
         vllm_max_model_length=args.longest_prompt + args.longest,
         vllm_importance_sampling_correction=False,
         **options,
@@ -292,6 +293,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="Rollouts of a micro-batch (default: an eighth of a step's).")
     parser.add_argument("--no_checkpointing", action="store_true", help="Keep activations for the backward pass.")
     parser.add_argument("--longest_prompt", type=int, default=PROMPT_LENGTH, help="In tokens, for vLLM.")
+    parser.add_argument("--vllm_share", type=float, default=0.4, help="Of the card's memory, for vLLM.")
     parser.add_argument("--engine", choices=ENGINES, default="generate", help="What makes the rollouts.")
     parser.add_argument(
         "--rollouts", type=int, default=128, help="Completions a step, a multiple of 64. Not with --tiny."
@@ -313,6 +315,7 @@ def main() -> None:
     settings = {"engine": args.engine}
     if not args.tiny:
         settings |= {"rollouts": args.rollouts, "longest": args.longest, "rows": args.rows or args.rollouts // 8}
+        settings |= {"vllm_share": args.vllm_share} if args.engine == "vllm" else {}
         settings |= {"prompt_length": args.longest_prompt, "checkpointing": not args.no_checkpointing}
     about = {
         "hardware": name,

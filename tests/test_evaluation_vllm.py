@@ -237,3 +237,9 @@ def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
 def test_more_replicas_than_gpus_are_refused(stand_in):
     with pytest.raises(ValueError, match="need 6 GPUs, but 4 are visible: lower one of the two"):
         engine(tensor_parallel_size=2, data_parallel_size=3)
+
+
+def test_replicas_share_gpus_where_memory_is_set(stand_in):
+    arguments = {"model": "m", "kv_cache_memory_bytes": 1}
+    made = VLLMEngine(Digits(), SamplingSettings(0.6, 0.95, 9), [7], arguments, None, 2, 3)
+    assert made.devices == ["4,5", "6,7", "4,5"]

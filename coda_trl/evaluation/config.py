@@ -49,12 +49,12 @@ class EvaluationConfig:
         tensor_parallel_size (`int`, *optional*, defaults to `1`):
             GPUs that vLLM spreads one replica over.
         data_parallel_size (`int`, *optional*, defaults to `1`):
-            Replicas that vLLM runs.
+            Replicas that vLLM runs. Several share a GPU if `kv_cache_memory_bytes` is set.
         gpu_memory_utilization (`float`, *optional*, defaults to `0.9`):
             Share of GPU memory that vLLM takes.
         kv_cache_memory_bytes (`int`, *optional*):
-            Bytes for vLLM's keys and values. Defaults to what it finds left of its share when it starts, at which it
-            gives up if other processes on the card take or free memory meanwhile.
+            Bytes for the keys and values of a vLLM replica. Defaults to what it finds left of its share when it
+            starts, at which it gives up if other processes on the card take or free memory meanwhile.
 
     Raises:
         ValueError: If a value is out of range.

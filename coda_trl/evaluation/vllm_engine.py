@@ -37,7 +37,7 @@ class VLLMEngine:
     """
     Samples with vLLM's offline `LLM`, one request with `n` samples a problem. `llm_arguments` (`model` among them) go
     to `vllm.LLM`, `adapter` is the folder of a LoRA adapter. Answers are decoded with `tokenizer`, as with the
-    transformers engine.
+    transformers engine. Replicas share GPUs where there are fewer, if `llm_arguments` has `kv_cache_memory_bytes`.
     """
 
     name = "vllm"
@@ -62,7 +62,8 @@ class VLLMEngine:
         }
         self.llm_arguments = llm_arguments | {"tensor_parallel_size": tensor_parallel_size}
         self.adapter = adapter
-        self.devices = _assign_devices(tensor_parallel_size, data_parallel_size)
+        share = llm_arguments.get("kv_cache_memory_bytes") is not None  # else each would take what is free
+        self.devices = _assign_devices(tensor_parallel_size, data_parallel_size, share)
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
         """
@@ -132,22 +133,25 @@ class _Replica:
         return self.process.exitcode
 
 
-def _assign_devices(tensor_parallel_size: int, data_parallel_size: int) -> list[str | None]:
+def _assign_devices(tensor_parallel_size: int, data_parallel_size: int, share: bool) -> list[str | None]:
+    """GPUs of every replica. Replicas that may share GPUs take turns at them where there are more."""
     import torch
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     devices = visible.split(",") if visible else [str(index) for index in range(torch.cuda.device_count())]
-    needed = tensor_parallel_size * data_parallel_size
     if not devices and data_parallel_size == 1:
         return [None]  # a build of vLLM for CPUs
-    if len(devices) < needed:
+    groups = [
+        ",".join(devices[start : start + tensor_parallel_size])
+        for start in range(0, len(devices) - tensor_parallel_size + 1, tensor_parallel_size)
+    ]
+    if not groups or (len(groups) < data_parallel_size and not share):
         raise ValueError(
             f"data_parallel_size={data_parallel_size} replicas of tensor_parallel_size={tensor_parallel_size} need "
-            f"{needed} GPUs, but {len(devices)} are visible: lower one of the two"
+            f"{tensor_parallel_size * data_parallel_size} GPUs, but {len(devices)} are visible: lower one of the two, "
+            "or set kv_cache_memory_bytes, with which replicas share GPUs"
         )
-    return [
-        ",".join(devices[start : start + tensor_parallel_size]) for start in range(0, needed, tensor_parallel_size)
-    ]
+    return [groups[replica % len(groups)] for replica in range(data_parallel_size)]
 
 
 def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:

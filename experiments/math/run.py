@@ -53,7 +53,7 @@ MAX_TOKENS = 1024
 EVALUATION = {"n": SAMPLES, "temperature": 0.6, "top_p": 0.95, "max_tokens": MAX_TOKENS, "dtype": "bfloat16"}
 SCAN = {"n": 8, "temperature": 1.0, "top_p": 1.0, "max_tokens": MAX_TOKENS, "dtype": "bfloat16"}
 # A fixed size: vLLM would measure what is free, and give up if another process grows meanwhile.
-CARD = {"gpu_memory_utilization": 0.2, "kv_cache_memory_bytes": 22 * 2**30}
+CARD = {"gpu_memory_utilization": 0.2, "kv_cache_memory_bytes": 14 * 2**30}  # of a replica
 # A rehearsal on the CPU, over everything else.
 TINY_TRAINING = {
     "use_vllm": "false",
@@ -161,8 +161,8 @@ class Queue:
     ) -> float:
         """Samples answers with `recipes/evaluate.py`, on one card or on all."""
         settings = settings | (TINY_EVALUATION if self.args.tiny else CARD)
-        if card is None:
-            settings["data_parallel_size"] = self.args.cards
+        if not self.args.tiny:
+            settings["data_parallel_size"] = self.args.replicas * (self.args.cards if card is None else 1)
         if Path(model).is_dir():  # by the same relative path for all, so that vLLM finds its compiled code again
             if not (folder / "model").exists():
                 (folder / "model").symlink_to(model)
@@ -285,9 +285,13 @@ class Queue:
         sorting = samples * SORTING // (SORTING + SAMPLES) if method == "start" else 0
         parts = {"evaluation": range(sorting, samples)} | ({"sorting": range(sorting)} if sorting else {})
 
+        begin, progress = time.time(), []
+
         def summarise() -> Row:
             found = list(read_samples(folder / "eval/samples.jsonl"))
-            return {part: summarise_samples(found, problems, numbers) for part, numbers in parts.items()}
+            progress.append([round(time.time() - begin, 1), sum(sample["tokens"] for sample in found)])
+            speed = {"evaluation_replicas": self.args.replicas, "evaluation_progress": progress}
+            return speed | {part: summarise_samples(found, problems, numbers) for part, numbers in parts.items()}
 
         def tick() -> None:
             if (folder / "eval/samples.jsonl").exists():
@@ -354,6 +358,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="Runs at a time (default: %(default)s).")
     parser.add_argument("--cards", type=int, default=1, help="GPUs that they share (default: %(default)s).")
     parser.add_argument("--steps", type=int, help="Steps of every training. Default: as the design's rule says.")
+    parser.add_argument(
+        "--replicas", type=int, default=1, help="Of vLLM on a card, in evaluation (default: %(default)s)."
+    )
     parser.add_argument("--vllm_share", type=float, help="Of the card's memory, in training. Default: the recipe's.")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/math", help="Scratch, with `data` (see data.py).")
     parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
