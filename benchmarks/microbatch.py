@@ -312,10 +312,10 @@ def print_table(rows: list[dict]) -> None:
         extremes = f"({show(row['speedup_lowest'], '.2f')}-{show(row['speedup_highest'], '.2f')})"
         print(
             f"{row['longest']:>7} {row['rollouts']:>8} {row['distribution']:<9} {row['rounds']:>6} "
-            f"{show(row['trl_seconds'], '.2f'):>7} {show(row['grouped_seconds'], '.2f'):>7} {show(row['speedup'], '.2f'):>6} {extremes:>11} "
-            f"{show(row['trl_tokens_per_second'], '.0f'):>9} {show(row['grouped_tokens_per_second'], '.0f'):>7} "
-            f"{show(row['trl_padding'], '.0%'):>5} {show(row['grouped_padding'], '.0%'):>5} "
-            f"{show(row['share_of_limit'], '.0%'):>8} {peaks:>11}"
+            f"{show(row['trl_seconds'], '.2f'):>7} {show(row['grouped_seconds'], '.2f'):>7} "
+            f"{show(row['speedup'], '.2f'):>6} {extremes:>11} {show(row['trl_tokens_per_second'], '.0f'):>9} "
+            f"{show(row['grouped_tokens_per_second'], '.0f'):>7} {show(row['trl_padding'], '.0%'):>5} "
+            f"{show(row['grouped_padding'], '.0%'):>5} {show(row['share_of_limit'], '.0%'):>8} {peaks:>11}"
         )
 
 
