@@ -43,6 +43,7 @@ from trl import ModelConfig
 from trl.extras.profiling import ProfilingContext, profiling_context
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.data import load_training_set
 from coda_trl.dry_run.launch import read_launch
 from coda_trl.dry_run.memory import estimate_memory, model_size
 from coda_trl.ladder import CHECKPOINT, make_dataset
@@ -244,7 +245,7 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
         **options,
     )
     if args.model:
-        prompts = Dataset.from_json(str(args.data))
+        prompts = load_training_set(f"custom={args.data}")
         return TimedTrainer(args.model, accuracy_reward, config, prompts, callbacks=callbacks)
     generator = torch.Generator().manual_seed(0)
     words = torch.randint(3, 500, (args.rollouts, PROMPT_LENGTH), generator=generator).tolist()
@@ -256,7 +257,7 @@ def estimate(trainer: CodaGRPOTrainer, args: argparse.Namespace) -> dict[str, fl
     """The dry run's peaks for one card, in bytes."""
     model_args = ModelConfig(model_name_or_path=args.model, dtype=args.dtype)
     size = model_size(trainer.model.config, model_args)
-    memory = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 80 * 2**30
+    memory = torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else 80
     found = estimate_memory(size, trainer.args, model_args, read_launch(None), args.longest_prompt, memory)
     return {"training_peak": found.training_peak, "generation_peak": found.generation_peak} | found.training
 
