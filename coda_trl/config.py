@@ -7,6 +7,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from .help_texts import help_from_docstring
 from .shaping import METHODS, check_parameters
 
 # What `shape_rewards` calls each of the fields below.
@@ -29,6 +30,7 @@ _PARAMETER_FIELDS = {
 }
 
 
+@help_from_docstring
 @dataclass
 class CodaGRPOConfig(GRPOConfig):
     r"""
@@ -40,6 +42,10 @@ class CodaGRPOConfig(GRPOConfig):
     to full size) and `loss_type="dapo"` (every token weighs the same). `beta` stays TRL's KL coefficient.
 
     Parameters:
+        scale_rewards (`str`, *optional*, defaults to `"none"`):
+            As in [`~trl.GRPOConfig`]: `"none"`, `"group"` or `"batch"`.
+        loss_type (`str`, *optional*, defaults to `"dapo"`):
+            As in [`~trl.GRPOConfig`].
         length_shaping (`str`, *optional*, defaults to `"coda"`):
             How the correctness reward is shaped by length; see [`shaping.shape_rewards`] for the formulas. One of
             `"none"` (plain GRPO), `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`, `"linear"`, `"alp"`, `"gr3"`.
@@ -93,100 +99,27 @@ class CodaGRPOConfig(GRPOConfig):
         ValueError: If a parameter is out of range, or contradicts the shaping.
     """
 
-    scale_rewards: str = field(
-        default="none",
-        metadata={
-            "help": "Scaling of the rewards: 'none', 'group' or 'batch'. CODA only subtracts the group mean; dividing "
-            "by the standard deviation of an all-correct group would blow its shaping term up to full size."
-        },
-    )
-    loss_type: str = field(
-        default="dapo",
-        metadata={"help": "Loss formulation, see GRPOConfig. 'dapo' weighs every token of the batch equally."},
-    )
+    scale_rewards: str = "none"
+    loss_type: str = "dapo"
 
-    length_shaping: str = field(
-        default="coda",
-        metadata={
-            "help": f"How the correctness reward is shaped by length: {', '.join(map(repr, METHODS))}. 'none' is "
-            "plain GRPO; those of L1 need a dataset column 'n_gold' with the token budget.",
-            "choices": list(METHODS),
-        },
-    )
-    coda_alpha: float = field(
-        default=0.2,
-        metadata={"help": "Strength of CODA's penalty on long correct rollouts of easy prompts, in [0, 1]."},
-    )
-    coda_beta: float = field(
-        default=0.2,
-        metadata={"help": "Strength of CODA's bonus on long correct rollouts of hard prompts, at least 0."},
-    )
-    coda_tau_easy: float = field(
-        default=0.75, metadata={"help": "Group success rate above which a prompt counts as easy, in [0, 1]."}
-    )
-    coda_tau_hard: float = field(
-        default=0.25,
-        metadata={"help": "Group success rate below which a prompt counts as hard, in [0, coda_tau_easy]."},
-    )
-    length_stats: str = field(
-        default="group",
-        metadata={
-            "help": "Rollouts whose lengths a length is normalised by: 'group' (all, the paper's text) or 'correct' "
-            "(the correct ones, the published code).",
-            "choices": ["group", "correct"],
-        },
-    )
-    bonus_on_incorrect: bool = field(
-        default=False,
-        metadata={"help": "Give wrong rollouts CODA's hard-side bonus too. The paper's ablation: lengths run away."},
-    )
-    vlp_gamma: float = field(default=0.1, metadata={"help": "Strength of the penalty of 'vlp', in [0, 1]."})
-    asrr_tau: float = field(
-        default=0.75, metadata={"help": "Group success rate above which 'asrr' penalises length, in [0, 1)."}
-    )
-    asrr_zeta: float = field(default=0.5, metadata={"help": "Strength of the penalty of 'asrr', at least 0."})
-    asrr_window: int = field(
-        default=2048,
-        metadata={"help": "Tokens beyond the shortest correct rollout at which the penalty of 'asrr' is full."},
-    )
-    l1_eta: float = field(
-        default=3e-4, metadata={"help": "Reward per token of distance from the budget in 'l1_exact' and 'l1_max'."}
-    )
-    linear_weight: float = field(
-        default=0.25, metadata={"help": "What the longest rollout of an all-correct group loses in 'linear'."}
-    )
-    alp_beta: float = field(
-        default=1e-7,
-        metadata={
-            "help": "Reward per token that 'alp' takes where all rollouts are correct. The default is the paper's, "
-            "next to nothing with scale_rewards 'none': take about 0.3 / max_completion_length."
-        },
-    )
-    gr3_alpha: float = field(
-        default=0.33,
-        metadata={"help": "Strength of 'gr3': a correct rollout of mean length earns 1 / (1 + gr3_alpha)."},
-    )
-    correctness_reward: str | None = field(
-        default=None,
-        metadata={
-            "help": "Name of the reward function (0, 1 or None) that is shaped. Defaults to the only one that is "
-            "known to be so (such as accuracy_reward), else to the first one."
-        },
-    )
-    length_grouping: bool = field(
-        default=True,
-        metadata={
-            "help": "Make every forward pass only as wide as its own longest rollout, and let rollouts of similar "
-            "length share a micro-batch. Same gradients, less padding."
-        },
-    )
-    skip_zero_advantages: bool = field(
-        default=True,
-        metadata={
-            "help": "Leave rollouts whose advantage is exactly 0 out of the update. Same gradients. Needs "
-            "length_grouping, and a KL coefficient of 0."
-        },
-    )
+    length_shaping: str = field(default="coda", metadata={"choices": list(METHODS)})
+    coda_alpha: float = 0.2
+    coda_beta: float = 0.2
+    coda_tau_easy: float = 0.75
+    coda_tau_hard: float = 0.25
+    length_stats: str = field(default="group", metadata={"choices": ["group", "correct"]})
+    bonus_on_incorrect: bool = False
+    vlp_gamma: float = 0.1
+    asrr_tau: float = 0.75
+    asrr_zeta: float = 0.5
+    asrr_window: int = 2048
+    l1_eta: float = 3e-4
+    linear_weight: float = 0.25
+    alp_beta: float = 1e-7
+    gr3_alpha: float = 0.33
+    correctness_reward: str | None = None
+    length_grouping: bool = True
+    skip_zero_advantages: bool = True
 
     def __post_init__(self):
         parameters = self.shaping_parameters()

@@ -11,9 +11,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import ModelConfig
 
 from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_config, load_training_set
+from .help_texts import help_from_docstring
 from .rewards import REWARD_FUNCTIONS
 
 
+@help_from_docstring
 @dataclass
 class RewardArguments:
     """
@@ -25,10 +27,7 @@ class RewardArguments:
             directory as well). The one that is known to say right or wrong is shaped, or `correctness_reward`.
     """
 
-    reward_funcs: list[str] = field(
-        default_factory=lambda: ["accuracy_reward"],
-        metadata={"help": f"Reward functions: {', '.join(REWARD_FUNCTIONS)}, or a dotted path."},
-    )
+    reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"])
 
 
 def find_reward(name: str, max_completion_length: int) -> Callable:

@@ -9,7 +9,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -19,6 +19,7 @@ from trl import ModelConfig, TrlParser
 
 from ..config import CodaGRPOConfig
 from ..correctness import find_correctness_reward
+from ..help_texts import help_from_docstring
 from ..loading import RewardArguments, find_reward, load_tokenizer
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method
@@ -34,6 +35,7 @@ __all__ = ["DryRunArguments", "Finding", "dry_run", "error", "read_plan", "warni
 BESIDE = "dry_run.yaml"
 
 
+@help_from_docstring
 @dataclass
 class DryRunArguments:
     """
@@ -54,23 +56,12 @@ class DryRunArguments:
             Evaluation sets to compare the training set with. Defaults to all eight, from the hub.
     """
 
-    dry_run: bool = field(default=False, metadata={"help": "Print what the run will do, check it, and stop."})
-    accelerate_config: str | None = field(
-        default=None,
-        metadata={"help": "Dry run: accelerate configuration file that the run will be launched with."},
-    )
-    num_processes: int | None = field(
-        default=None, metadata={"help": "Dry run: number of processes, if not that of the accelerate file."}
-    )
-    gpu_memory: float = field(default=80.0, metadata={"help": "Dry run: memory of a GPU, in GiB."})
-    model_config: str | None = field(
-        default=None,
-        metadata={"help": "Dry run: config.json with the sizes of the model, in place of the model's own."},
-    )
-    benchmarks: list[str] | None = field(
-        default=None,
-        metadata={"help": "Dry run: evaluation sets to look for in the training data (NAME or NAME=LOCATION)."},
-    )
+    dry_run: bool = False
+    accelerate_config: str | None = None
+    num_processes: int | None = None
+    gpu_memory: float = 80.0
+    model_config: str | None = None
+    benchmarks: list[str] | None = None
 
 
 def read_plan(argv: Sequence[str]) -> DryRunArguments:
