@@ -80,7 +80,7 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
     solved = correct == 1
     budgets = np.unique(np.append(tokens[solved], 0))
     gains = np.bincount(np.searchsorted(budgets, tokens[solved]), weight[solved], minlength=len(budgets))
-    return BudgetCurve(budgets, np.cumsum(gains))
+    return BudgetCurve(budgets, np.cumsum(gains, dtype=float))  # bincount of nothing is of integers
 
 
 def best_budgets(curve: BudgetCurve) -> list[tuple[float, int]]:
