@@ -187,6 +187,8 @@ class Queue:
         command += ["--max_steps", COLLAPSE_STEPS if own else MOST, "--save_strategy", "no"]
         if self.args.vllm_share is not None:
             command += ["--vllm_gpu_memory_utilization", self.args.vllm_share]
+        if self.args.jobs > self.args.cards:  # leaves 4% to what PyTorch does not count
+            command += ["--memory_share", 0.96 * self.args.cards / self.args.jobs]
         for name, value in (own | (TINY_TRAINING if self.args.tiny else {}) | self.args.override).items():
             command += [f"--{name}", *(value if isinstance(value, list) else [value])]
         mine, turn = threading.Event(), self.turns[card]
@@ -271,6 +273,8 @@ class Queue:
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
             own = own | {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
+            if self.args.vllm_share is not None:
+                own = own | {"vllm_gpu_memory_utilization": self.args.vllm_share}
             row |= self.about(recipe | own | self.args.override)
             row |= {"training": {"startup_seconds": round(startup, 1), **summarise_steps(steps)}}
             if method in COLLAPSE:

@@ -3,7 +3,8 @@
 python -m experiments.math.training --steps_file runs/x/steps.jsonl --config recipes/qwen2.5-coder-1.5b/coda.yaml ...
 
 `--steps_file` gets a line a step: what the trainer logs, and the seconds of its phases. `--last_step FILE` ends the
-training after the step that the file holds, as soon as there is one.
+training after the step that the file holds, as soon as there is one. `--memory_share 0.48` lets PyTorch keep no more
+than that of the card, so that a training does not take the memory of another beside it.
 """
 
 import argparse
@@ -75,7 +76,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
     parser.add_argument("--steps_file", type=Path, required=True)
     parser.add_argument("--last_step", type=Path)
+    parser.add_argument("--memory_share", type=float)
     args, rest = parser.parse_known_args()
+    if args.memory_share is not None and torch.cuda.is_available():
+        torch.cuda.set_per_process_memory_fraction(args.memory_share)
     StepRecorder.steps_file, StepRecorder.last_step = args.steps_file, args.last_step
     ProfilingContext._log_metrics = _note
     transformers_trainer.DEFAULT_CALLBACKS.append(StepRecorder)
