@@ -1,264 +1,185 @@
-"""The paper's claims, each put to the runs as a number. How a number becomes a verdict: `verdicts.py`."""
+"""The paper's claims, each put to the runs as a number, and a fixed rule that makes a verdict of its interval.
 
+`claims.csv` has a line per claim: where the paper makes it; what the number is, of which runs and rungs; the rule
+(`above` or `below` the bound, or `same`: within it of 0; with a bound of 0 the claim is that there is a difference,
+in one direction); and the table that shows it. A claim without a rule cannot be tested: `where` says why.
+"""
+
+import csv
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from coda_trl.evaluation import Estimate
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 
-from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS
-from .results import Measured, Results, over_seeds
-from .tables import accuracy_change, token_change
-from .verdicts import HOLDS, NOT, NOT_RUN, NOT_TESTABLE, UNTOLD, WEAKLY, Claim, Quantity, Rule
+from .results import RESOLUTION, Measured, Results, change, over_seeds
 
-Rows = Callable[[Results], np.ndarray | None]
+Rungs = tuple[int, ...]
 
+HOLDS, WEAKLY, NOT, UNTOLD = "**holds**", "holds weakly", "does not hold", "cannot be told"
+NOT_TESTABLE, NOT_RUN = "cannot be tested here", "not run yet"
+# Of the interval that "holds weakly" asks for; "holds" and "does not hold" ask for 95%.
+WEAK_CONFIDENCE = 0.8
 # Points of accuracy, and percent of tokens, within which two methods count as equal.
-SAME_ACCURACY = 1.0
-SAME_TOKENS = 5.0
+SAME_ACCURACY, SAME_TOKENS = 1.0, 5.0
 
 
-def against(function: Callable[..., np.ndarray], *runs: str) -> Rows:
-    """A number of some runs for every seed, such as the difference between two."""
-    return lambda results: results.rows(function, *runs)
+@dataclass(frozen=True)
+class Measure:
+    """What a claim is about: name and unit, how to compute it for every seed (as [`Results.rows`], of the results,
+    rungs and runs), up to which size differences count as none, digits, and `resolution` of [`new_run`]."""
+
+    label: str
+    rows: Callable[..., np.ndarray | None]
+    same: float
+    digits: int = 1
+    resolution: float = RESOLUTION
 
 
-def _hardest_bucket(results: Results) -> np.ndarray | None:
-    """Tokens of CODA over those of GRPO in the hardest tenth, minus 1, in percent."""
-
-    def more(hardest: np.ndarray, coda: Measured, grpo: Measured) -> np.ndarray:
-        return 100 * (coda.bucket_tokens(hardest) / grpo.bucket_tokens(hardest) - 1)
-
-    return results.in_bucket(0, more, "coda", "grpo")
+def _by(make: Callable[[Rungs], Callable]) -> Callable[..., np.ndarray | None]:
+    """Rows by a function of runs that depends on the rungs."""
+    return lambda results, rungs, *runs: results.rows(make(rungs), *runs)
 
 
-def _l1_at_same_tokens(rungs: tuple[int, ...]) -> Rows:
-    """CODA's accuracy minus that of L1 at the number of tokens that CODA spends, read off L1's curve."""
+def _changed(column: str) -> Callable[..., np.ndarray | None]:
+    return _by(lambda rungs: change(column, rungs))
 
-    def lead(coda: Measured, *curve: Measured) -> np.ndarray:
-        tokens = np.array([point.tokens(rungs) for point in curve])
-        accuracy = np.array([point.accuracy(rungs) for point in curve])
-        spent, reached = coda.tokens(rungs), coda.accuracy(rungs)
+
+def _right_reflection(rungs: Rungs) -> Callable:
+    """Difference in the share of right ones among the reflective answers, in points."""
+    return lambda run, reference: run.right_among("reflective", rungs) - reference.right_among("reflective", rungs)
+
+
+def _lead_over_best(rungs: Rungs) -> Callable:
+    """Accuracy of the first run minus that of the best of the others."""
+    return lambda run, *others: min((change("correct", rungs)(run, other) for other in others), key=_first)
+
+
+def _over_fewest(rungs: Rungs) -> Callable:
+    """Tokens of the first run against those of the one of the others that needs the fewest, in percent."""
+    return lambda run, *others: max((change("tokens", rungs)(run, other) for other in others), key=_first)
+
+
+def _first(values: np.ndarray) -> float:
+    return values[0]
+
+
+def _lead_over_curve(rungs: Rungs) -> Callable:
+    """Accuracy of the first run minus that of the others, read off their curve at the tokens that the first spends."""
+
+    def lead(run: Measured, *curve: Measured) -> np.ndarray:
+        tokens, accuracy = (np.array([point.mean(of, rungs) for point in curve]) for of in ("tokens", "correct"))
         order = np.argsort(tokens, axis=0)
         tokens, accuracy = np.take_along_axis(tokens, order, 0), np.take_along_axis(accuracy, order, 0)
+        spent = run.mean("tokens", rungs)
         level = [np.interp(spent[i], tokens[:, i], accuracy[:, i]) for i in range(len(spent))]
-        return reached - np.array(level)
+        return run.mean("correct", rungs) - np.array(level)
 
-    return lambda results: results.rows(lead, "coda", *(f"l1@{budget}" for budget in L1_BUDGETS))
-
-
-def _lead(rungs: tuple[int, ...], *rivals: str) -> Rows:
-    """CODA's accuracy minus that of the best of some others."""
-
-    def points(coda: Measured, *others: Measured) -> np.ndarray:
-        best = max((other.accuracy(rungs) for other in others), key=lambda accuracy: accuracy[0])
-        return coda.accuracy(rungs) - best
-
-    return lambda results: results.rows(points, "coda", *rivals)
+    return lead
 
 
-def _shortest(rungs: tuple[int, ...], *rivals: str) -> Rows:
-    """CODA's tokens against those of the method among some others that needs the fewest, in percent."""
-
-    def change(coda: Measured, *others: Measured) -> np.ndarray:
-        fewest = min((other.tokens(rungs) for other in others), key=lambda tokens: tokens[0])
-        return 100 * (coda.tokens(rungs) / fewest - 1)
-
-    return lambda results: results.rows(change, "coda", *rivals)
+def _in_hardest_tenth(results: Results, rungs: Rungs, *runs: str) -> np.ndarray | None:
+    return results.in_bucket(0, lambda chosen: change("tokens", chosen), *runs)
 
 
-_POINTS = Quantity("Δ accuracy (points)", SAME_ACCURACY)
-_PERCENT = Quantity("Δ tokens (%)", SAME_TOKENS)
-_CHECKS = Quantity("Δ second counts (points)", 5.0)
-_RESTATED = Quantity("Δ restating answers (points)", 5.0)
-_REFLECTION = Quantity("Δ reflection ratio (points)", 5.0)
-_RIGHT = Quantity("Δ correct ratio (points)", 2.0)
-_GATE = Quantity("mean gate, last 30 steps", 0.05, digits=2, resolution=0.05)
-
-_WHERE = {ALL_RUNGS: "average", EASY_RUNGS: "rungs 1 to 3", HARD_RUNGS: "rungs 5 and 6"}
-_GRPO = ("coda", "grpo")
-
-
-def _where(runs: str, rungs: tuple[int, ...]) -> str:
-    return f"{runs}, {_WHERE[rungs]}" if runs else _WHERE[rungs]
-
-
-def _accuracy(
-    source: str, words: str, pair: tuple[str, str], rungs: tuple[int, ...], rule: Rule, bound: float = 0.0,
-    file: str = "accuracy", runs: str = "",
-) -> Claim:  # fmt: skip
-    """A claim about the accuracy of one run minus that of another."""
-    return Claim(
-        source, words, _POINTS, _where(runs, rungs), against(accuracy_change(rungs), *pair), rule, bound, file
+def _gate(side: str) -> Measure:
+    key = f"coda/mean_w_{side}"
+    return Measure(
+        "mean gate, last 30 steps", lambda results, rungs, run: results.logged(run, key), 0.05, 2, resolution=0.05
     )
 
 
-def _tokens(
-    source: str, words: str, pair: tuple[str, str], rungs: tuple[int, ...], rule: Rule, bound: float = 0.0,
-    file: str = "tokens", runs: str = "",
-) -> Claim:  # fmt: skip
-    """A claim about the tokens of one run against those of another."""
-    return Claim(source, words, _PERCENT, _where(runs, rungs), against(token_change(rungs), *pair), rule, bound, file)
+_POINTS, _PERCENT = "Δ accuracy (points)", "Δ tokens (%)"
+MEASURES = {
+    "accuracy": Measure(_POINTS, _changed("correct"), SAME_ACCURACY),
+    "lead over the best": Measure(_POINTS, _by(_lead_over_best), SAME_ACCURACY),
+    "lead over the curve": Measure(_POINTS, _by(_lead_over_curve), SAME_ACCURACY),
+    "tokens": Measure(_PERCENT, _changed("tokens"), SAME_TOKENS),
+    "tokens over the fewest": Measure(_PERCENT, _by(_over_fewest), SAME_TOKENS),
+    "tokens of the hardest tenth": Measure(_PERCENT, _in_hardest_tenth, SAME_TOKENS),
+    "rechecks": Measure("Δ second counts (points)", _changed("rechecks"), 5.0),
+    "verbose": Measure("Δ restating answers (points)", _changed("verbose"), 5.0),
+    "reflective": Measure("Δ reflection ratio (points)", _changed("reflective"), 5.0),
+    "right among reflective": Measure("Δ correct ratio (points)", _by(_right_reflection), 2.0),
+    "easy gate": _gate("easy"),
+    "hard gate": _gate("hard"),
+}
 
 
-def _gate(words: str, method: str, gate: str, rule: Rule, bound: float) -> Claim:
-    """A claim about the mean gate over the last 30 steps."""
-    key = f"coda/mean_w_{gate}"
+@dataclass(frozen=True)
+class Claim:
+    """A line of `claims.csv`; `measure` is `None` if the claim cannot be tested."""
+
+    source: str
+    text: str
+    measure: Measure | None
+    where: str
+    runs: Sequence[str]
+    rungs: Rungs
+    rule: str
+    bound: float
+    table: str
+
+    @property
+    def number(self) -> str:
+        """What the number is, and what the claim says about it."""
+        bound = f"{abs(self.bound):g}"
+        signed = f"{'−' if self.bound < 0 else '+'}{bound}" if "Δ" in self.measure.label else bound
+        said = {"above": f"above {signed}", "below": f"below {signed}", "same": f"within ±{bound}"}[self.rule]
+        return ", ".join([self.measure.label, self.where, *([said] if self.bound else [])])
+
+    def rows(self, results: Results) -> np.ndarray | None:
+        """The number for every seed, as [`Results.rows`]."""
+        return self.measure.rows(results, self.rungs, *self.runs)
+
+    def verdict(self, rows: np.ndarray | None) -> str:
+        """The verdict on the claim, given its number for every seed: see [`judge`]."""
+        if rows is None or np.isnan(rows[:, 0]).any():
+            return NOT_RUN
+        return self.judge(over_seeds(rows), over_seeds(rows, confidence=WEAK_CONFIDENCE))
+
+    def judge(self, sure: Estimate, likely: Estimate) -> str:
+        """
+        The rule, given the number's 95% and 80% intervals: `holds` if the whole 95% interval agrees with the claim.
+        `does not hold` if the whole 95% interval contradicts it, or, where the claim is that there is a difference,
+        lies within what counts as none. `holds weakly` if the whole 80% interval agrees. Else `cannot be told`, as
+        always with a single seed, which has no interval.
+        """
+        if sure.low is None:
+            return UNTOLD
+        if self._agrees(sure):
+            return HOLDS
+        no_difference = self.bound == 0 and -self.measure.same <= sure.low and sure.high <= self.measure.same
+        if no_difference or self._contradicts(sure):
+            return NOT
+        return WEAKLY if self._agrees(likely) else UNTOLD
+
+    def _agrees(self, found: Estimate) -> bool:
+        above, below = found.low > self.bound, found.high < self.bound
+        return {"above": above, "below": below, "same": -self.bound <= found.low and found.high <= self.bound}[
+            self.rule
+        ]
+
+    def _contradicts(self, found: Estimate) -> bool:
+        above, below = found.high <= self.bound, found.low >= self.bound
+        return {"above": above, "below": below, "same": found.low > self.bound or found.high < -self.bound}[self.rule]
+
+
+def _read(line: dict[str, str]) -> Claim:
+    runs, rungs = line["runs"].split(), tuple(map(int, line["rungs"].split()))
+    measure, bound = MEASURES.get(line["measure"]), float(line["bound"] or 0)
     return Claim(
-        "§5.2", words, _GATE, f"{gate} gate", lambda results: results.logged(method, key), rule, bound, "gates"
+        line["source"], line["claim"], measure, line["where"], runs, rungs, line["rule"], bound, line["table"]
     )
 
 
-def _share(
-    source: str, words: str, quantity: Quantity, marker: str, rival: str, rungs: tuple[int, ...], rule: Rule,
-    bound: float = 0.0, file: str = "reflection",
-) -> Claim:  # fmt: skip
-    """A claim about the share of CODA's answers with a marker minus that of a rival's, in points."""
-
-    def points(run: Measured, reference: Measured) -> np.ndarray:
-        return run.share(marker, rungs) - reference.share(marker, rungs)
-
-    where = _where(f"CODA − {rival.upper()}", rungs)
-    return Claim(source, words, quantity, where, against(points, "coda", rival), rule, bound, file)
-
-
-def _reflective_right(run: Measured, reference: Measured) -> np.ndarray:
-    """Difference in the share of right ones among the reflective answers on hard rungs, in points."""
-    return run.correct_share("reflective", HARD_RUNGS) - reference.correct_share("reflective", HARD_RUNGS)
-
-
-CLAIMS = (
-    _accuracy(
-        "§4.2", "Training improves on the start: GRPO", ("grpo", "start"), ALL_RUNGS, "above", runs="GRPO − start"
-    ),
-    _accuracy(
-        "§4.2", "Training improves on the start: CODA", ("coda", "start"), ALL_RUNGS, "above", runs="CODA − start"
-    ),
-    _accuracy(
-        "§4.2", "CODA matches or beats GRPO on average", _GRPO, ALL_RUNGS, "above", -SAME_ACCURACY, runs="CODA − GRPO"
-    ),
-    _tokens("§4.2", "… with fewer tokens", _GRPO, ALL_RUNGS, "below"),
-    _tokens("abstract", "On easy tasks CODA needs over 60% fewer tokens", _GRPO, EASY_RUNGS, "below", -60.0),
-    _accuracy("abstract", "… and keeps accuracy there", _GRPO, EASY_RUNGS, "above", -SAME_ACCURACY),
-    _accuracy("§4.2", "On hard tasks accuracy is kept", _GRPO, HARD_RUNGS, "above", -SAME_ACCURACY),
-    _tokens("§4.2", "… with a similar token budget", _GRPO, HARD_RUNGS, "same", SAME_TOKENS),
-    Claim(
-        "§4.2", "CODA needs the fewest tokens of all on the easiest", _PERCENT, "CODA against the shortest, rung 1",
-        _shortest((1,), "grpo", "vlp", "asrr"), "below", file="tokens",
-    ),
-    Claim(
-        "Fig. 1a", "The hardest problems get more tokens than from GRPO", _PERCENT, "hardest tenth", _hardest_bucket,
-        "above", file="buckets",
-    ),
-    _accuracy("§4.2", "VLP loses accuracy on hard tasks", ("vlp", "grpo"), HARD_RUNGS, "below", runs="VLP − GRPO"),
-    _accuracy("§4.2", "ASRR loses accuracy on hard tasks", ("asrr", "grpo"), HARD_RUNGS, "below", runs="ASRR − GRPO"),
-    Claim(
-        "§4.2", "CODA beats both length penalties on hard tasks", _POINTS, "CODA − the better one, rungs 5 and 6",
-        _lead(HARD_RUNGS, "vlp", "asrr"), "above",
-    ),
-    Claim(
-        "§4.2", "CODA is the most accurate of all on average", _POINTS, "CODA − best of the others, average",
-        _lead(ALL_RUNGS, "grpo", "vlp", "asrr"), "above",
-    ),
-    Claim(
-        "Fig. 1b", "Easy tasks saturate: a larger budget gains little", _POINTS, "L1 at 42 − at 9, rungs 1 to 3",
-        against(accuracy_change(EASY_RUNGS), "l1@42", "l1@9"), "same", 2.0, "l1_budgets",
-    ),
-    Claim(
-        "Fig. 1b", "Hard tasks gain from a larger budget", _POINTS, "L1 at 42 − at 18, rungs 5 and 6",
-        against(accuracy_change(HARD_RUNGS), "l1@42", "l1@18"), "above", file="l1_budgets",
-    ),
-    Claim(
-        "Fig. 1b", "CODA is above L1's curve: easy tasks", _POINTS, "CODA − L1 at CODA's tokens, rungs 1 to 3",
-        _l1_at_same_tokens(EASY_RUNGS), "above", file="l1_budgets",
-    ),
-    Claim(
-        "Fig. 1b", "CODA is above L1's curve: hard tasks", _POINTS, "CODA − L1 at CODA's tokens, rungs 5 and 6",
-        _l1_at_same_tokens(HARD_RUNGS), "above", file="l1_budgets",
-    ),
-    _gate("Easy training: the easy gate dominates", "coda-easy", "easy", "above", 0.5),
-    _gate("… and the hard gate stays near zero", "coda-easy", "hard", "below", 0.05),
-    _gate("Hard training: the hard gate is active", "coda-hard", "hard", "above", 0.05),
-    _gate("… and the easy gate is kept down", "coda-hard", "easy", "below", 0.5),
-    _accuracy(
-        "§5.2", "After easy training: easy accuracy as with GRPO", ("coda-easy", "grpo-easy"), EASY_RUNGS, "above",
-        -SAME_ACCURACY, "shifts",
-    ),
-    _tokens("§5.2", "… at lower cost", ("coda-easy", "grpo-easy"), EASY_RUNGS, "below", file="shifts"),
-    _accuracy(
-        "§5.2", "After hard training: hard accuracy as with GRPO", ("coda-hard", "grpo-hard"), HARD_RUNGS, "above",
-        -SAME_ACCURACY, "shifts",
-    ),
-    _tokens(
-        "§5.2", "… and depth is kept", ("coda-hard", "grpo-hard"), HARD_RUNGS, "above", -SAME_TOKENS, "shifts"
-    ),
-    _tokens(
-        "§5.3", "A moderate α saves tokens on easy tasks", ("coda", "coda-alpha-0.0"), EASY_RUNGS, "below",
-        file="alpha", runs="α = 0.2 against 0",
-    ),
-    _accuracy(
-        "§5.3", "… without a loss of accuracy", ("coda", "coda-alpha-0.0"), ALL_RUNGS, "above", -SAME_ACCURACY,
-        "alpha", "α = 0.2 against 0",
-    ),
-    _accuracy(
-        "§5.3", "α = 0.4 costs accuracy", ("coda-alpha-0.4", "coda"), ALL_RUNGS, "below", file="alpha",
-        runs="α = 0.4 against 0.2",
-    ),
-    _tokens(
-        "§5.3", "A bonus on wrong answers makes answers longer", ("coda-incorrect-bonus", "coda"), HARD_RUNGS, "above",
-        file="incorrect_bonus",
-    ),
-    _accuracy(
-        "§5.3", "… without better accuracy", ("coda-incorrect-bonus", "coda"), HARD_RUNGS, "below", SAME_ACCURACY,
-        "incorrect_bonus",
-    ),
-    _accuracy(
-        "App. E", "β hardly matters between 0.1 and 0.4", ("coda-beta-0.4", "coda-beta-0.1"), ALL_RUNGS, "same",
-        SAME_ACCURACY, "beta", "β = 0.4 against 0.1",
-    ),
-    _tokens(
-        "App. E", "β = 0 shortens hard answers", ("coda-beta-0.0", "coda"), HARD_RUNGS, "below", file="beta",
-        runs="β = 0 against 0.2",
-    ),
-    _accuracy(
-        "App. E", "… and costs accuracy", ("coda-beta-0.0", "coda"), HARD_RUNGS, "below", file="beta",
-        runs="β = 0 against 0.2",
-    ),
-    _tokens(
-        "App. E", "A higher easy threshold saves less", ("coda-tau-easy-0.9", "coda"), EASY_RUNGS, "above",
-        file="thresholds", runs="τ easy 0.9 against 0.75",
-    ),
-    _share(
-        "App. F", "On easy tasks redundant checks go", _CHECKS, "rechecks", "grpo", EASY_RUNGS, "below", file="styles"
-    ),
-    _share(
-        "App. F", "… and so do restatements of the problem", _RESTATED, "verbose", "grpo", EASY_RUNGS, "below",
-        file="styles",
-    ),
-    _share(
-        "Table 2", "CODA reflects on hard tasks as often as GRPO", _REFLECTION, "reflective", "grpo", HARD_RUNGS,
-        "same", 5.0,
-    ),
-    Claim(
-        "Table 2", "… and as successfully", _RIGHT, "CODA − GRPO, rungs 5 and 6",
-        against(_reflective_right, "coda", "grpo"), "above", -2.0, "reflection",
-    ),
-    _share("Table 2", "CODA reflects more often than VLP", _REFLECTION, "reflective", "vlp", HARD_RUNGS, "above"),
-    _share("Table 2", "CODA reflects more often than ASRR", _REFLECTION, "reflective", "asrr", HARD_RUNGS, "above"),
-)  # fmt: skip
-
-UNTESTABLE = (
-    ("§4.2", "The pattern is the same for 4B, 8B and 14B models", "one model size"),
-    ("§4.2", "Gains carry over to other domains (CSQA, GPQA)", "there is one domain"),
-    (
-        "Fig. 1b",
-        "CODA spends near the optimum of accuracy against cost on real tasks",
-        "the ladder's costs are its own",
-    ),
-    ("limitations", "A longer context would help on hard problems", "48 tokens hold every way to write a sum down"),
-)
-
+with open(Path(__file__).with_name("claims.csv"), encoding="utf-8") as _file:
+    CLAIMS = [_read(line) for line in csv.DictReader(_file)]
+TESTABLE = [claim for claim in CLAIMS if claim.rule]
 
 # What the verdicts mean, for whatever shows them; the page says the same in more words.
 VERDICTS = (
@@ -269,22 +190,17 @@ VERDICTS = (
 )
 
 
-def claims_table(
-    results: Results, claims: Sequence[Claim] = CLAIMS, untestable: Sequence[tuple[str, str, str]] = UNTESTABLE
-) -> Table:
+def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS) -> Table:
     """Every claim with its number, 95% interval and verdict."""
     rows = []
     for claim in claims:
-        found = claim.rows(results)
-        shown = (
-            Cell(MISSING)
-            if found is None
-            else number(over_seeds(found), digits=claim.quantity.digits, signed="Δ" in claim.quantity.label)
-        )
-        words = (claim.source, claim.text, claim.verdict(found), claim.measure)
-        rows.append([*map(text, words), shown, text(claim.file)])
-    for source, words, reason in untestable:
-        rows.append([text(source), text(words), text(NOT_TESTABLE), text(reason), Cell(MISSING), Cell("")])
+        if claim.measure is None:
+            words, shown = (NOT_TESTABLE, claim.where), Cell(MISSING)
+        else:
+            found = claim.rows(results)
+            words = (claim.verdict(found), claim.number)
+            shown = Cell(MISSING) if found is None else claim_cell(claim, found)
+        rows.append([*map(text, (claim.source, claim.text, *words)), shown, text(claim.table)])
     return Table(
         key="claims",
         title="Claim by claim",
@@ -293,6 +209,11 @@ def claims_table(
         header=["Paper", "Claim", "On the ladder", "Number", "Value", "File"],
         rows=rows,
     )
+
+
+def claim_cell(claim: Claim, rows: np.ndarray) -> Cell:
+    """The number of a claim with its interval."""
+    return number(over_seeds(rows), digits=claim.measure.digits, signed="Δ" in claim.measure.label)
 
 
 def counted(table: Table) -> str:

@@ -12,10 +12,10 @@ import numpy as np
 from coda_trl.evaluation import Estimate
 from coda_trl.report.elements import Cell, Table, number, text
 
-from .claims import CLAIMS, against
+from .claims import TESTABLE, claim_cell
 from .matrix import RUNS
-from .results import RESOLUTION, Results, new_run, over_seeds
-from .tables import BY_RUNG, METHODS, accuracy_change, accuracy_on, span, token_change, tokens_on
+from .results import RESOLUTION, Results, change, new_run, value
+from .tables import BY_RUNG, METHODS, span
 
 # Share of the numbers that must lie inside. 95% or more is expected, but the numbers of a run go together, and so do
 # runs with the same seed: by simulation, fewer than this lie inside in one fair repetition of twenty-five.
@@ -61,26 +61,23 @@ class Number:
         return (single.low <= self.new[:, 0]) & (self.new[:, 0] <= single.high)
 
 
-def numbers(results: Results, repetition: Results, columns: Mapping[str, Sequence[int]] = BY_RUNG) -> list[Number]:
+def numbers(results: Results, repetition: Results, columns: Mapping[str, tuple[int, ...]] = BY_RUNG) -> list[Number]:
     """The numbers of Table 1 and of the claims that both have, the first with at least two seeds."""
-    kinds = (
-        ("accuracy by rung", accuracy_on, METHODS[1:], ()),
-        ("tokens by rung", tokens_on, METHODS[1:], ()),
-        ("difference to GRPO: accuracy", accuracy_change, METHODS[2:], ("grpo",)),
-        ("difference to GRPO: tokens", token_change, METHODS[2:], ("grpo",)),
-    )
-    asked = [
-        (group, f"{RUNS[name].label}, {column}", RESOLUTION, against(function(rungs), name, *reference))
-        for group, function, names, reference in kinds
-        for name in names
-        for column, rungs in columns.items()
-    ]
-    asked += [("claims", f"{claim.text} ({claim.where})", claim.quantity.resolution, claim.rows) for claim in CLAIMS]
-    found = []
-    for group, label, resolution, rows in asked:
-        stated, new = rows(results), rows(repetition)
-        if stated is not None and new is not None and len(stated) > 1:
-            found.append(Number(group, label, stated, new, resolution))
+    both, asked = (results, repetition), []
+    for group, make, column, names, reference in (
+        ("accuracy by rung", value, "correct", METHODS[1:], ()),
+        ("tokens by rung", value, "tokens", METHODS[1:], ()),
+        ("difference to GRPO: accuracy", change, "correct", METHODS[2:], ("grpo",)),
+        ("difference to GRPO: tokens", change, "tokens", METHODS[2:], ("grpo",)),
+    ):
+        for name in names:
+            for title, rungs in columns.items():
+                rows = [of.rows(make(column, rungs), name, *reference) for of in both]
+                asked.append((group, f"{RUNS[name].label}, {title}", *rows, RESOLUTION))
+    for claim in TESTABLE:
+        rows = [claim.rows(of) for of in both]
+        asked.append(("claims", f"{claim.text} ({claim.where})", *rows, claim.measure.resolution))
+    found = [Number(*each) for each in asked if each[2] is not None and each[3] is not None and len(each[2]) > 1]
     if not found:
         raise ValueError("The two have no run in common of which the first have at least two seeds.")
     return found
@@ -99,7 +96,7 @@ def counts_table(found: Sequence[Number]) -> Table:
     """How many numbers lie inside, by kind."""
     groups = {each.group: [other for other in found if other.group == each.group] for each in found}
     rows = []
-    for group, members in (groups | {"all": list(found)}).items():
+    for group, members in (groups | {"all": found}).items():
         varying = [each.is_inside for each in members if each.varies]
         single = np.concatenate([each.single_inside() for each in members])
         rows.append([text(group), _of([each.is_inside for each in members]), _of(varying), _of(single)])
@@ -120,30 +117,21 @@ def outside_table(found: Sequence[Number]) -> Table:
         for each in found
         if not each.is_inside
     ]
-    return Table(
-        key="outside",
-        title="Outside",
-        caption="Numbers with their mean over the new seeds, where it lies elsewhere than expected."
-        if rows
-        else "None.",
-        header=["Kind", "Number", "Expected", "New seeds"],
-        rows=rows,
-    )
+    caption = "Numbers with their mean over the new seeds, where it lies elsewhere than expected." if rows else "None."
+    return Table("outside", "Outside", caption, ["Kind", "Number", "Expected", "New seeds"], rows)
 
 
-def repeated_claims_table(results: Results, repetition: Results, both: Results) -> Table:
+def repeated_claims_table(results: Results, repetition: Results) -> Table:
     """The claims that new seeds speak to: first seeds, new seeds, and all of them together."""
-    rows = []
-    for claim in CLAIMS:
+    both, rows = Results(results.lines + repetition.lines), []
+    for claim in TESTABLE:
         found = [claim.rows(of) for of in (results, repetition, both)]
         stated, new, _ = found
-        if stated is None or new is None or len(stated) < 2:
-            continue
-        digits = claim.quantity.digits
-        numbers = [number(over_seeds(rows), digits=digits, signed=True) for rows in found]
-        expected = text(span(new_run(stated, len(new), claim.quantity.resolution), digits))
-        verdicts = [text(claim.verdict(rows)) for rows in found]
-        rows.append([text(claim.text), numbers[0], expected, numbers[1], numbers[2], *verdicts])
+        if stated is not None and new is not None and len(stated) > 1:
+            expected = text(span(new_run(stated, len(new), claim.measure.resolution), claim.measure.digits))
+            first, again, together = (claim_cell(claim, each) for each in found)
+            verdicts = [text(claim.verdict(each)) for each in found]
+            rows.append([text(claim.text), first, expected, again, together, *verdicts])
     return Table(
         key="repeated_claims",
         title="The claims with other seeds",

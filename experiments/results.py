@@ -5,7 +5,7 @@ resamples for every run, which pairs them), and the mean over seeds gets noise o
 standard error: a bootstrap of three or five seeds would give intervals that are too narrow.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,8 @@ from .runs import Row
 
 # Warm start and seed. Where all runs have one start, it is number 1.
 Training = tuple[int, int]
+# A number of one run or several, as an array: see [`Measured`].
+Function = Callable[..., np.ndarray]
 
 # What all runs that are compared must have in common.
 COMMON = ("checkpoint", "steps", "learning_rate", "lr_scheduler_type", "problems", "samples")
@@ -33,7 +35,7 @@ RESOLUTION = 0.5
 
 class Measured:
     """
-    One entry of a run's `evaluations`. Every method returns an array of shape `(1 + NUM_RESAMPLES,)`: the number, then
+    One entry of a run's `evaluations`. Every number is an array of shape `(1 + NUM_RESAMPLES,)`: the number, then
     what it is on resampled problems. Arithmetic on these arrays carries the resamples along.
     """
 
@@ -41,67 +43,73 @@ class Measured:
         self.columns = {name: np.array(counts.split(), int) for name, counts in evaluation["problems"].items()}
         self.rung, self.samples = self.columns["rung"], evaluation["samples_per_problem"]
         self.total = np.full(len(self.rung), self.samples)
-        self.accuracy = cache(self.accuracy)
-        self.tokens = cache(self.tokens)
+        self._on_rung = cache(self._on_rung)
 
-    def on(self, chosen: np.ndarray, above: np.ndarray, below: np.ndarray, name: str) -> np.ndarray:
-        """Ratio of two sums over the chosen problems, resampled together."""
-        ratio = Ratio(above[chosen].astype(float), below[chosen].astype(float))
-        return np.concatenate([[ratio.value], replicates(ratio, benchmark_seed(name))])
+    def mean(self, column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> np.ndarray:
+        """
+        Mean over answers, averaged over rungs or over chosen problems: `"tokens"`, or the percentage that is
+        `"correct"`, `"reflective"`, `"verbose"` or has a second count (`"rechecks"`).
+        """
+        if isinstance(where, np.ndarray):
+            # All problems are resampled, as seeds differ in which ones are chosen: so each is drawn for all alike.
+            found = _ratio(where * self.columns[column], where * self.total, "buckets")
+        else:
+            found = np.mean([self._on_rung(column, rung) for rung in where], axis=0)
+        return found if column == "tokens" else 100 * found
 
-    def _mean_of_rungs(self, rungs: Sequence[int], column: str) -> np.ndarray:
-        parts = [self.on(self.rung == rung, self.columns[column], self.total, f"rung {rung}") for rung in rungs]
-        return np.mean(parts, axis=0)
+    def _on_rung(self, column: str, rung: int) -> np.ndarray:
+        chosen = self.rung == rung
+        return _ratio(self.columns[column][chosen], self.total[chosen], f"rung {rung}")
 
-    def accuracy(self, rungs: Sequence[int] = ALL_RUNGS) -> np.ndarray:
-        """mean@n in percent, averaged over rungs."""
-        return 100 * self._mean_of_rungs(rungs, "correct")
-
-    def tokens(self, rungs: Sequence[int] = ALL_RUNGS) -> np.ndarray:
-        """Generated tokens of an answer, averaged over rungs."""
-        return self._mean_of_rungs(rungs, "tokens")
-
-    def share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
-        """Percent of the answers with a marker: `"reflective"`, `"rechecks"` or `"verbose"`."""
-        return 100 * self._mean_of_rungs(rungs, marker)
-
-    def correct_share(self, marker: str, rungs: Sequence[int]) -> np.ndarray:
+    def right_among(self, marker: str, rungs: tuple[int, ...]) -> np.ndarray:
         """Percent of correct ones among the answers with a marker; NaN if none has it."""
         chosen = np.isin(self.rung, rungs)
-        return 100 * self.on(chosen, self.columns[f"{marker}_correct"], self.columns[marker], f"rungs {rungs}")
+        right, marked = self.columns[f"{marker}_correct"], self.columns[marker]
+        return 100 * _ratio(right[chosen], marked[chosen], f"rungs {rungs}")
 
-    def bucket_accuracy(self, chosen: np.ndarray) -> np.ndarray:
-        """Accuracy in percent on the chosen problems."""
-        return 100 * self._in_bucket(chosen, "correct")
 
-    def bucket_tokens(self, chosen: np.ndarray) -> np.ndarray:
-        """Tokens of an answer on the chosen problems."""
-        return self._in_bucket(chosen, "tokens")
+def _ratio(above: np.ndarray, below: np.ndarray, name: str) -> np.ndarray:
+    """Ratio of two sums over problems that are resampled together."""
+    ratio = Ratio(above.astype(float), below.astype(float))
+    return np.concatenate([[ratio.value], replicates(ratio, benchmark_seed(name))])
 
-    def _in_bucket(self, chosen: np.ndarray, column: str) -> np.ndarray:
-        # All problems are resampled, as seeds differ in which ones are chosen: so each is drawn for all seeds alike.
-        everything = np.ones(len(chosen), dtype=bool)
-        return self.on(everything, chosen * self.columns[column], chosen * self.total, "buckets")
+
+def value(column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> Function:
+    """[`Measured.mean`] of a run."""
+    return lambda run: run.mean(column, where)
+
+
+def change(column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> Function:
+    """A run against a reference: relative change of tokens in percent, difference of percentages in points."""
+    if column == "tokens":
+        return lambda run, reference: 100 * (run.mean(column, where) / reference.mean(column, where) - 1)
+    return lambda run, reference: run.mean(column, where) - reference.mean(column, where)
 
 
 def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
     """
     Mean over seeds, with an interval over seeds and problems; none if one seed would have to speak for all.
-    `rows`, of shape `(S, 1 + B)`: for every seed the number, then its `B` values on resampled problems.
-    `has_seeds`: whether other seeds would give other numbers. Not so for a model that was not trained.
+
+    Args:
+        rows (`np.ndarray` of shape `(S, 1 + B)`):
+            For every seed the number, then its `B` values on resampled problems.
+        has_seeds (`bool`, *optional*, defaults to `True`):
+            Whether other seeds would give other numbers. Not so for a model that was not trained.
+        confidence (`float`, *optional*, defaults to `0.95`):
+            How often the interval is to hold the truth.
     """
     count = len(rows)
-    value, draws = float(rows[:, 0].mean()), rows[:, 1:].mean(axis=0)
-    if np.isnan(value) or (has_seeds and count < 2):
-        return Estimate(value)
+    mean, draws = float(rows[:, 0].mean()), rows[:, 1:].mean(axis=0)
+    if np.isnan(mean) or (has_seeds and count < 2):
+        return Estimate(mean)
     if has_seeds:
         error = rows[:, 0].std(ddof=1) / np.sqrt(count)
         draws = draws + error * np.random.default_rng(0).standard_t(count - 1, size=draws.shape)
-    return Estimate(value, *interval(draws, confidence))
+    return Estimate(mean, *interval(draws, confidence))
 
 
 @cache
-def _t_quantile(degrees: int) -> float:
+def t_quantile(degrees: int) -> float:
     """Within how many standard errors of the mean 95% of Student's t distribution lie, by simulation."""
     draws = np.random.default_rng(0).standard_t(degrees, size=1_000_000)
     return float(np.quantile(np.abs(draws), 0.95))
@@ -119,7 +127,7 @@ def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> 
     mean = float(values.mean())
     if len(values) < 2 or np.isnan(mean):
         return Estimate(mean)
-    width = max(resolution, _t_quantile(len(values) - 1) * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
+    width = max(resolution, t_quantile(len(values) - 1) * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
     return Estimate(mean, mean - width, mean + width)
 
 
@@ -146,11 +154,11 @@ class Results:
         self.buckets = cache(self.buckets)
 
     def _share(self, line: Row, sizes: Row) -> None:
-        for what, value in (line["shared"] | sizes).items():
+        for what, found in (line["shared"] | sizes).items():
             key = (what, line.get("warm_start")) if what == "checkpoint" else what
-            if what in COMMON and self._shared.setdefault(key, value) != value:
+            if what in COMMON and self._shared.setdefault(key, found) != found:
                 raise ValueError(
-                    f"{line['method']}, seed {line['seed']} differs in {what} from the runs before it: {value!r}, not "
+                    f"{line['method']}, seed {line['seed']} differs in {what} from the runs before it: {found!r}, not "
                     f"{self._shared[key]!r}. Runs that are compared have it in common: make the older ones anew."
                 )
 
@@ -173,7 +181,7 @@ class Results:
             training = min(start for start in self.runs[START] if start[0] == training[0])
         return self._measured[method, training, int(budget) if budget else None]
 
-    def rows(self, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
+    def rows(self, function: Function, *names: str) -> np.ndarray | None:
         """
         A number, by a function of one [`Measured`] per name, for every training that some runs have in common. Shape
         `(S, 1 + NUM_RESAMPLES)`; `None` if there is none.
@@ -181,7 +189,7 @@ class Results:
         found = [function(*(self.measured(name, training) for name in names)) for training in self.trainings(*names)]
         return np.array(found) if found else None
 
-    def estimate(self, function: Callable[..., np.ndarray], *names: str) -> Estimate | None:
+    def estimate(self, function: Function, *names: str) -> Estimate | None:
         """Mean over seeds with its interval, see [`rows`] and [`over_seeds`]; `None` if there is no run."""
         rows = self.rows(function, *names)
         return None if rows is None else over_seeds(rows, set(names) != {START})
@@ -196,24 +204,21 @@ class Results:
         runs = [self.measured(name, other) for name in SORTERS for other in others]
         return difficulty_buckets(np.mean([run.columns["correct"] for run in runs], axis=0))
 
-    def in_bucket(self, bucket: int, function: Callable[..., np.ndarray], *names: str) -> np.ndarray | None:
-        """
-        As [`rows`], on a bucket of problems: the function takes first which problems are in it, shape `(P,)`. `None`
-        as well if there are not two trainings of those that sort.
-        """
+    def in_bucket(self, bucket: int, make: Callable[[np.ndarray], Function], *names: str) -> np.ndarray | None:
+        """As [`rows`], by the function that `make` returns of which problems are in a bucket, shape `(P,)`. `None` as
+        well if there are not two trainings of those that sort."""
         trainings = self.trainings(*names)
         if not trainings or len(self.trainings(*SORTERS)) < 2:
             return None
         runs = {each: [self.measured(name, each) for name in names] for each in trainings}
-        return np.array([function(self.buckets(each) == bucket, *of_each) for each, of_each in runs.items()])
+        return np.array([make(self.buckets(each) == bucket)(*of_each) for each, of_each in runs.items()])
 
     def log(self, name: str, key: str) -> tuple[np.ndarray, np.ndarray] | None:
         """Steps, shape `(T,)`, and the course of a logged metric for every seed, shape `(S, T)` with NaN for gaps."""
         logs = [line["log"] for line in self.runs.get(name, {}).values()]
         if not logs or any(key not in log for log in logs):
             return None
-        values = [[np.nan if value is None else value for value in log[key]] for log in logs]
-        return np.array(logs[0]["step"]), np.array(values)
+        return np.array(logs[0]["step"]), np.array([log[key] for log in logs], dtype=float)
 
     def logged(self, name: str, key: str, last: int = 3) -> np.ndarray | None:
         """Mean of the last points of a logged metric for every seed, as in [`rows`]; it depends on no problems."""

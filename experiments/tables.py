@@ -1,7 +1,7 @@
-"""Tables that testbeds with rungs share: the paper's Table 1 and 2 on rungs, answers by difficulty, and styles."""
+"""Tables of a testbed with rungs: the paper's Table 1 and 2, answers by difficulty and style, ablations, new seeds."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from coda_trl.ladder import RUNGS
 from coda_trl.report.elements import MISSING, Cell, Table, difference, number, text
 from coda_trl.report.style import run_styles
 
-from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, RUNS
-from .results import SORTERS, Measured, Results, over_seeds
+from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS, SEEDS
+from .results import SORTERS, Function, Results, change, new_run, over_seeds, value
 
 METHODS = ("start", "grpo", "vlp", "asrr", "linear", "alp", "gr3", "coda", "coda-correct")
+# Methods that are shown by difficulty.
+SHAPED = ("vlp", "asrr", "coda", "coda-correct")
 # Lines and markers of methods in figures.
 STYLES = run_styles(("coda", "start", "vlp", "asrr", "coda-correct", "l1", "linear"), None) | {
     "grpo": {"color": "black", "marker": "*", "linestyle": "-"},
@@ -24,83 +26,25 @@ STYLES = run_styles(("coda", "start", "vlp", "asrr", "coda-correct", "l1", "line
 }
 CAPTION = "Mean over seeds, 95% interval over seeds and problems in brackets."
 NOISE = "≈ marks a difference whose interval holds 0."
-
-Function = Callable[..., np.ndarray]
+SIDES = {"easy": EASY_RUNGS, "hard": HARD_RUNGS}
+WHICH = "Easy: rungs 1 to 3; hard: rungs 5 to 6."
 
 # Columns of a table by rung.
 BY_RUNG: dict[str, tuple[int, ...]] = {f"{rung} (add {RUNGS[rung]})": (rung,) for rung in ALL_RUNGS} | {
     "Average": ALL_RUNGS
 }
-
-_BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+# Columns of a table that is about easy and hard problems.
+BY_SIDE = {
+    f"{title}, {side}": value(column, rungs)
+    for title, column in (("Accuracy", "correct"), ("Tokens", "tokens"))
+    for side, rungs in (SIDES | {"average": ALL_RUNGS}).items()
+}
 
 
 def fill(page: str, blocks: Mapping[str, str]) -> str:
-    """Puts text by key between `<!-- begin KEY -->` and `<!-- end -->` of a page."""
-    return _BLOCK.sub(lambda match: f"{match[1]}{blocks[match[2]]}{match[3]}", page)
-
-
-def cell(result: Estimate | None, digits: int = 1) -> Cell:
-    """A number, or a dash where there is no run."""
-    return Cell(MISSING) if result is None else number(result, digits=digits)
-
-
-def delta(result: Estimate | None, digits: int = 1, unit: str = "", higher_is_better: bool | None = True) -> Cell:
-    """A difference, or a dash where there is no run."""
-    return Cell(MISSING) if result is None else difference(result, digits, unit, higher_is_better)
-
-
-def accuracy_on(rungs: Sequence[int]) -> Function:
-    """Accuracy in percent on some rungs."""
-    return lambda run: run.accuracy(rungs)
-
-
-def tokens_on(rungs: Sequence[int]) -> Function:
-    """Tokens of an answer on some rungs."""
-    return lambda run: run.tokens(rungs)
-
-
-def accuracy_change(rungs: Sequence[int]) -> Function:
-    """Difference of two accuracies in percentage points."""
-    return lambda run, reference: run.accuracy(rungs) - reference.accuracy(rungs)
-
-
-def token_change(rungs: Sequence[int]) -> Function:
-    """Relative change of tokens in percent."""
-    return lambda run, reference: 100 * (run.tokens(rungs) / reference.tokens(rungs) - 1)
-
-
-def by_rung(
-    results: Results,
-    metric: str,
-    names: Sequence[str] = METHODS,
-    reference: str = "grpo",
-    columns: Mapping[str, Sequence[int]] = BY_RUNG,
-) -> Table:
-    """One half of the paper's Table 1: accuracy or tokens by rung, with difference rows."""
-    is_accuracy = metric == "accuracy"
-    value, change = (accuracy_on, accuracy_change) if is_accuracy else (tokens_on, token_change)
-    rows = [
-        [text(RUNS[name].label), *(cell(results.estimate(value(rungs), name)) for rungs in columns.values())]
-        for name in names
-    ]
-    others = [name for name in names if name not in ("start", reference)]
-    for name in others:
-        cells = (results.estimate(change(rungs), name, reference) for rungs in columns.values())
-        if is_accuracy:
-            shown = [delta(result) for result in cells]
-        else:
-            shown = [delta(result, 0, "%", higher_is_better=False) for result in cells]
-        rows.append([text(f"Δ {RUNS[name].label}"), *shown])
-    unit = "in percentage points" if is_accuracy else "in percent of its tokens"
-    return Table(
-        key=metric,
-        title="Accuracy by rung (%, mean@8)" if is_accuracy else "Tokens of an answer by rung",
-        caption=f"{CAPTION} Δ: difference to {RUNS[reference].label} {unit}. {NOISE}",
-        header=["", *columns],
-        rows=rows,
-        differences=frozenset(range(len(names), len(rows))),
-    )
+    """Puts text by key between `<!-- begin KEY -->` and `<!-- end -->` of a page; what has no text stays."""
+    mark = r"(<!-- begin (.+?) -->\n)(.*?)(<!-- end -->)"
+    return re.sub(mark, lambda match: f"{match[1]}{blocks.get(match[2], match[3])}{match[4]}", page, flags=re.DOTALL)
 
 
 def span(found: Estimate, digits: int = 1) -> str:
@@ -108,84 +52,101 @@ def span(found: Estimate, digits: int = 1) -> str:
     return f"{found.low:.{digits}f} to {found.high:.{digits}f}".replace("-", "−")
 
 
-def span_of(rungs: Sequence[int]) -> str:
-    """Rungs in words."""
-    return f"{rungs[0]} to {rungs[-1]}"
+def _cell(result: Estimate | None, digits: int = 1) -> Cell:
+    """A number, or a dash where there is no run."""
+    return Cell(MISSING) if result is None else number(result, digits=digits)
 
 
-def bucket_accuracy(chosen: np.ndarray, run: Measured) -> np.ndarray:
-    """Accuracy in percent on the chosen problems."""
-    return run.bucket_accuracy(chosen)
+def _delta(result: Estimate | None, is_tokens: bool = False) -> Cell:
+    """A difference in points, or of tokens in percent."""
+    if result is None:
+        return Cell(MISSING)
+    return difference(result, 0, "%", higher_is_better=False) if is_tokens else difference(result)
 
 
-def bucket_ratio(chosen: np.ndarray, run: Measured, reference: Measured) -> np.ndarray:
-    """Tokens over the reference's on the chosen problems."""
-    return run.bucket_tokens(chosen) / reference.bucket_tokens(chosen)
+def _grid(results: Results, names: Mapping[str, str], columns: Mapping[str, Function]) -> list[list[Cell]]:
+    """A row for every run, by label, and a number in every column."""
+    return [
+        [text(label), *(_cell(results.estimate(function, name)) for function in columns.values())]
+        for label, name in names.items()
+    ]
 
 
-def bucket_points(chosen: np.ndarray, run: Measured, reference: Measured) -> np.ndarray:
-    """Accuracy minus the reference's on the chosen problems, in points."""
-    return run.bucket_accuracy(chosen) - reference.bucket_accuracy(chosen)
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    return {RUNS[name].label: name for name in names}
 
 
-def buckets(results: Results, names: Sequence[str] = ("vlp", "asrr", "coda", "coda-correct")) -> Table:
+def by_rung(
+    results: Results, metric: str, names: Sequence[str] = METHODS, columns: Mapping[str, tuple[int, ...]] = BY_RUNG
+) -> Table:
+    """One half of the paper's Table 1: accuracy or tokens by rung, with rows of differences to GRPO."""
+    is_tokens = metric == "tokens"
+    column = "tokens" if is_tokens else "correct"
+    rows = _grid(results, _labels(names), {title: value(column, rungs) for title, rungs in columns.items()})
+    for name in names:
+        if name not in ("start", "grpo"):
+            changes = (results.estimate(change(column, rungs), name, "grpo") for rungs in columns.values())
+            rows.append([text(f"Δ {RUNS[name].label}"), *(_delta(each, is_tokens) for each in changes)])
+    unit = "in percent of its tokens" if is_tokens else "in percentage points"
+    return Table(
+        key=metric,
+        title="Tokens of an answer by rung" if is_tokens else "Accuracy by rung (%, mean@8)",
+        caption=f"{CAPTION} Δ: difference to GRPO {unit}. {NOISE}",
+        header=["", *columns],
+        rows=rows,
+        differences=frozenset(range(len(names), len(rows))),
+    )
+
+
+def token_ratio(chosen: np.ndarray) -> Function:
+    """Tokens over the reference's on chosen problems."""
+    return lambda run, reference: run.mean("tokens", chosen) / reference.mean("tokens", chosen)
+
+
+def buckets(results: Results, names: Sequence[str] = SHAPED) -> Table:
     """Fig. 1a: tokens over GRPO's, and the difference in accuracy, by difficulty."""
 
-    def show(index: int, function: Function, *runs: str) -> Estimate | None:
-        found = results.in_bucket(index, function, *runs)
+    def show(index: int, make, *runs: str) -> Estimate | None:
+        found = results.in_bucket(index, make, *runs)
         return None if found is None else over_seeds(found)
 
-    rows = []
-    for index, label in enumerate(bucket_names() if len(results.trainings(*SORTERS)) > 1 else ()):
-        problems = (results.buckets(results.trainings(*SORTERS)[0]) == index).sum()
-        row = [text(label), number(int(problems), digits=0), cell(show(index, bucket_accuracy, "grpo"))]
+    sorters, rows = results.trainings(*SORTERS), []
+    for index, label in enumerate(bucket_names() if len(sorters) > 1 else ()):
+        problems = (results.buckets(sorters[0]) == index).sum()
+        row = [text(label), number(int(problems), digits=0)]
+        row.append(_cell(show(index, lambda chosen: value("correct", chosen), "grpo")))
         for name in names:
-            row += [cell(show(index, bucket_ratio, name, "grpo"), 2), delta(show(index, bucket_points, name, "grpo"))]
+            row.append(_cell(show(index, token_ratio, name, "grpo"), 2))
+            row.append(_delta(show(index, lambda chosen: change("correct", chosen), name, "grpo")))
         rows.append(row)
+    of_names = (f"{RUNS[name].label}: {what}" for name in names for what in ("ratio", "Δ points"))
     return Table(
         key="buckets",
         title="By difficulty: tokens over those of GRPO, and difference in accuracy",
         caption="For every seed, problems are sorted by their success rate over all other seeds of GRPO and CODA, so "
         f"that no run is judged on what sorted it; the hardest first. {CAPTION} {NOISE}",
-        header=[
-            "Percentile",
-            "Problems",
-            "GRPO's accuracy",
-            *(column for name in names for column in (f"{RUNS[name].label}: ratio", f"{RUNS[name].label}: Δ points")),
-        ],
+        header=["Percentile", "Problems", "GRPO's accuracy", *of_names],
         rows=rows,
     )
 
 
-def reflection(results: Results, names: Sequence[str] = METHODS) -> Table:
-    """The paper's Table 2 on the hard rungs, with its terms and with the ladder's own marker."""
-    markers = {"paper's terms": "reflective", "second count": "rechecks"}
-
-    def share(marker: str) -> Function:
-        return lambda run: run.share(marker, HARD_RUNGS)
-
-    def correct(marker: str) -> Function:
-        return lambda run: run.correct_share(marker, HARD_RUNGS)
-
-    rows = [
-        [
-            text(RUNS[name].label),
-            *(
-                cell(results.estimate(function(marker), name))
-                for marker in markers.values()
-                for function in (share, correct)
-            ),
-        ]
-        for name in names
-    ]
+def reflection(
+    results: Results,
+    names: Sequence[str] = METHODS,
+    words: str = "the ladder has `verify` and `wait`; the second count is the ladder's own marker, a check",
+) -> Table:
+    """The paper's Table 2 on the hard rungs, with its terms (`words`: which there are) and with the second count."""
+    columns = {}
+    for title, marker in (("paper's terms", "reflective"), ("second count", "rechecks")):
+        columns[f"{title}: ratio"] = value(marker, HARD_RUNGS)
+        columns[f"{title}: correct"] = lambda run, marker=marker: run.right_among(marker, HARD_RUNGS)
     return Table(
         key="reflection",
-        title=f"Reflection on rungs {span_of(HARD_RUNGS)}",
+        title="Reflection on rungs 5 to 6",
         caption="Ratio: percent of answers with the marker. Correct: percent of these that are right. The paper's "
-        "terms are its 17 reflective words, of which the ladder has `verify` and `wait`; the second count is the "
-        f"ladder's own marker, a check carried through to its comparison. {CAPTION}",
-        header=["", *(f"{title}: {column}" for title in markers for column in ("ratio", "correct"))],
-        rows=rows,
+        f"terms are its 17 reflective words, of which {words} carried through to its comparison. {CAPTION}",
+        header=["", *columns],
+        rows=_grid(results, _labels(names), columns),
     )
 
 
@@ -199,15 +160,106 @@ def styles(results: Results, names: Sequence[str] = METHODS) -> Table:
             100 * np.mean([found[str(rung)]["styles"].get(kind, 0.0) for found in rungs for rung in side])
             if rungs
             else float("nan")
-            for side in (EASY_RUNGS, HARD_RUNGS)
+            for side in SIDES.values()
             for kind in kinds
         ]
         rows.append([text(RUNS[name].label), *(number(share, digits=0) for share in shares)])
     return Table(
         key="styles",
         title="How answers are written (% of answers)",
-        caption=f"Mean over seeds. Easy: rungs {span_of(EASY_RUNGS)}; hard: rungs {span_of(HARD_RUNGS)}. `verbose` "
-        "restates the problem, `check` counts twice.",
-        header=["", *(f"{side}: {kind}" for side in ("easy", "hard") for kind in kinds)],
+        caption=f"Mean over seeds. {WHICH} `verbose` restates the problem, `check` counts twice.",
+        header=["", *(f"{side}: {kind}" for side in SIDES for kind in kinds)],
         rows=rows,
     )
+
+
+def _strengths(letter: str, word: str) -> dict[str, str]:
+    names = {strength: f"coda-{word}-{strength}" for strength in (0.0, 0.1, 0.2, 0.3, 0.4)} | {0.2: "coda"}
+    return {f"{letter} = {strength}": name for strength, name in names.items()}
+
+
+# The paper's ablations (its appendix), those it lacks, and L1: title and runs by label, by the table's key.
+SETTINGS = {
+    "l1_budgets": (
+        "L1 by the budget it is told, and two methods that are told none",
+        {f"{budget}": f"l1@{budget}" for budget in L1_BUDGETS} | _labels(("grpo", "coda")),
+    ),
+    "alpha": ("Easy-side penalty α", _strengths("α", "alpha")),
+    "beta": ("Hard-side bonus β", _strengths("β", "beta")),
+    "thresholds": (
+        "Thresholds (τ easy, τ hard)",
+        {
+            "(0.6, 0.25)": "coda-tau-easy-0.6",
+            "(0.75, 0.25)": "coda",
+            "(0.9, 0.25)": "coda-tau-easy-0.9",
+            "(0.75, 0.1)": "coda-tau-hard-0.1",
+            "(0.75, 0.4)": "coda-tau-hard-0.4",
+        },
+    ),
+    "incorrect_bonus": (
+        "Who gets the hard-side bonus",
+        {"GRPO": "grpo", "bonus on right answers (CODA)": "coda", "on wrong ones too": "coda-incorrect-bonus"},
+    ),
+    "shifts": (
+        "Training sets: easy rungs alone, all, the hardest alone",
+        {
+            f"{RUNS[method].label}, {side}": method if side == "mixed" else f"{method}-{side}"
+            for side in ("easy", "mixed", "hard")
+            for method in ("grpo", "coda")
+        },
+    ),
+    "variants": (
+        "Variants that the paper does not test",
+        {
+            "CODA": "coda",
+            "length statistics over correct answers": "coda-correct",
+            "rewards scaled by the group's deviation": "coda-scaled",
+            "G = 8": "coda-group-8",
+            "G = 4": "coda-group-4",
+        },
+    ),
+}
+
+
+def settings(results: Results, key: str) -> Table:
+    """A table of `SETTINGS`."""
+    title, names = SETTINGS[key]
+    caption = "A smaller group comes with more prompts, so that a step has 160 answers throughout. "
+    caption = (caption if key == "variants" else "") + f"{CAPTION} {WHICH}"
+    header = ["Budget" if key == "l1_budgets" else "", *BY_SIDE]
+    return Table(key, title, caption, header, _grid(results, names, BY_SIDE))
+
+
+def new_runs(results: Results) -> Table:
+    """Where one more run, and the mean of as many as there are, will land: what a repetition is held against."""
+
+    def landing(rows: np.ndarray | None, runs: int) -> Cell:
+        if rows is None:
+            return Cell(MISSING)
+        found = new_run(rows, runs)
+        shown = MISSING if found.low is None else span(found)
+        return Cell(shown, value=found.value, low=found.low, high=found.high)
+
+    rows = []
+    for label, name in _labels(METHODS[1:]).items():
+        for metric, column in (("accuracy", "correct"), ("tokens", "tokens")):
+            found = [results.rows(value(column, rungs), name) for rungs in BY_RUNG.values()]
+            for runs in (1, SEEDS):
+                cells = (landing(of_rungs, runs) for of_rungs in found)
+                rows.append([text(label), text(metric), text(f"{runs}"), *cells])
+    return Table(
+        key="new_runs",
+        title="Where new seeds land",
+        caption="95% prediction intervals for a single run with another seed, and for the mean over five, on the same "
+        "evaluation problems; never narrower than half a point or half a token either way. One number in twenty is "
+        "expected outside.",
+        header=["", "", "Seeds", *BY_RUNG],
+        rows=rows,
+    )
+
+
+def all_tables(results: Results) -> list[Table]:
+    """Every table of the ladder's runs, in the order of the page."""
+    l1, *ablations = (settings(results, key) for key in SETTINGS)
+    tables = [by_rung(results, "accuracy"), by_rung(results, "tokens"), buckets(results), l1]
+    return [*tables, reflection(results), styles(results), *ablations, new_runs(results)]

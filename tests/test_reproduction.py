@@ -17,14 +17,12 @@ from coda_trl.data import DataArguments
 from coda_trl.evaluation import Estimate
 from coda_trl.evaluation.ladder import style_of
 from experiments import matrix, runner
-from experiments.claims import CLAIMS, claims_table
+from experiments.claims import CLAIMS, Claim, Measure, claims_table
 from experiments.ladder import rebuild, reproduce
-from experiments.ladder.tables import all_tables
 from experiments.repetition import ENOUGH, Number, counts_table, numbers, share_inside
-from experiments.results import Results, new_run, over_seeds
+from experiments.results import Results, change, new_run, over_seeds
 from experiments.runs import read_results, record, summarise_samples, thin_log
-from experiments.tables import accuracy_change, token_change
-from experiments.verdicts import Claim, Quantity
+from experiments.tables import all_tables, fill
 
 ROOT = Path(__file__).parent.parent
 
@@ -276,12 +274,12 @@ def results() -> Results:
 
 
 def test_differences_are_paired_by_seed_and_problem(results):
-    same = results.estimate(accuracy_change((1, 2, 3)), "grpo", "grpo")
+    same = results.estimate(change("correct", (1, 2, 3)), "grpo", "grpo")
     assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
-    assert results.estimate(token_change((1, 2)), "grpo", "start") == Estimate(0.0, 0.0, 0.0), (
+    assert results.estimate(change("tokens", (1, 2)), "grpo", "start") == Estimate(0.0, 0.0, 0.0), (
         "one start for all seeds"
     )
-    assert results.estimate(accuracy_change((1,)), "vlp", "grpo") is None
+    assert results.estimate(change("correct", (1,)), "vlp", "grpo") is None
 
 
 def test_tables_and_claims_are_there_without_all_runs(results):
@@ -296,7 +294,7 @@ def test_runs_from_different_checkpoints_are_not_mixed(results):
 
 
 def claim(rule: str, bound: float = 0.0, same: float = 1.0) -> Claim:
-    return Claim("", "", Quantity("Δ accuracy (points)", same), "average", lambda results: None, rule, bound)
+    return Claim("", "", Measure("Δ accuracy (points)", None, same), "average", (), (), rule, bound, "accuracy")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +349,7 @@ def test_a_true_difference_is_seldom_taken_for_none():
 
 def test_claims_point_to_tables_that_exist():
     keys = {table.key for table in all_tables(Results([]))} | {"gates"}
-    assert {claim.file for claim in CLAIMS} <= keys
+    assert {claim.table for claim in CLAIMS if claim.rule} <= keys
 
 
 @pytest.fixture(scope="module")
@@ -366,7 +364,7 @@ def test_page_is_in_step_with_the_runs(published):
     results, repetition = published
     tables = rebuild.ladder_tables(results, repetition)
     page = rebuild.PAGE.read_text(encoding="utf-8")
-    assert rebuild.fill(page, rebuild.page_blocks(results, repetition, tables)) == page
+    assert fill(page, rebuild.page_blocks(results, repetition, tables)) == page
     for table in tables:
         assert f"<!-- begin {table.key} -->" in page or f"experiments/ladder/tables/{table.key}.md" in page
         assert (rebuild.TABLES / f"{table.key}.md").read_text(encoding="utf-8") == rebuild.markdown(table)

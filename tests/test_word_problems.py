@@ -225,7 +225,8 @@ def test_runs_are_paired_with_the_same_seed_of_their_warm_start():
     )
 
     def rows(*names):
-        return (results.rows(lambda *runs: np.array([run.accuracy()[0] for run in runs]), *names) * 8 / 100).tolist()
+        percent = results.rows(lambda *runs: np.array([run.mean("correct")[0] for run in runs]), *names)
+        return (percent * 8 / 100).tolist()
 
     assert rows("coda") == [[6], [7], [8], [3], [4]]
     assert rows("coda", "grpo") == [[6, 4], [7, 5], [3, 2]]

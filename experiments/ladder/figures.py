@@ -10,64 +10,62 @@ from matplotlib.figure import Figure
 from coda_trl.analysis import bucket_names
 from coda_trl.evaluation import Estimate
 from coda_trl.ladder import RUNGS
-from coda_trl.report.style import legend, panels, run_styles
+from coda_trl.report.style import error_bars, legend, panels, run_styles
 
 from ..matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
-from ..results import SORTERS, Results, over_seeds
-from ..tables import METHODS, STYLES, accuracy_on, bucket_points, bucket_ratio, tokens_on
+from ..results import SORTERS, Results, change, over_seeds, value
+from ..tables import METHODS, SETTINGS, SHAPED, STYLES, token_ratio
 
 
-def _line(axis: Axes, x: Sequence[float], results: Sequence[Estimate | None], label: str, style: Mapping) -> None:
+def _line(axis: Axes, x: Sequence[float], results: Sequence[Estimate | None], name: str) -> None:
     """Means with their intervals as a band."""
-    if any(result is None for result in results):
+    if None in results:
         return
-    values = [result.value for result in results]
-    low = [result.value if result.low is None else result.low for result in results]
-    high = [result.value if result.high is None else result.high for result in results]
-    axis.plot(x, values, label=label, markersize=5, linewidth=1.4, **style)
-    axis.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    values, style = np.array([result.value for result in results]), STYLES[name]
+    below, above = error_bars(results)
+    axis.plot(x, values, label=RUNS[name].label, markersize=5, linewidth=1.4, **style)
+    axis.fill_between(x, values - below, values + above, color=style["color"], alpha=0.15, linewidth=0)
 
 
-def _empty(axes: Sequence[Axes]) -> bool:
-    return not any(axis.lines or axis.collections for axis in axes)
-
-
-def by_rung(results: Results, names: Sequence[str] = ("start", "grpo", "coda")) -> Figure | None:
-    """Tokens and accuracy by rung."""
+def _two(titles: Sequence[str], x_label: str) -> tuple[Figure, list[Axes]]:
     figure, axes = panels(1, 2, width=9.0, height=3.4)
-    x = list(range(len(ALL_RUNGS)))
-    for name in names:
-        for axis, function in zip(axes, (tokens_on, accuracy_on), strict=True):
-            line = [results.estimate(function((rung,)), name) for rung in ALL_RUNGS]
-            _line(axis, x, line, RUNS[name].label, STYLES[name])
-    for axis, title in zip(axes, ("Tokens of an answer", "Accuracy (%)"), strict=True):
+    for axis, title in zip(axes, titles, strict=True):
         axis.set_title(title)
-        axis.set_xlabel("numbers to add (difficulty)")
-        axis.set_xticks(x, [str(RUNGS[rung]) for rung in ALL_RUNGS])
-    axes[0].set_ylim(0, None)
-    axes[1].set_ylim(0, 103)
+        axis.set_xlabel(x_label)
+    return figure, axes
+
+
+def _or_nothing(figure: Figure, axes: Sequence[Axes]) -> Figure | None:
+    """The figure with a legend, if anything was drawn."""
     legend(figure, axes)
-    return None if _empty(axes) else figure
+    return figure if any(axis.lines or axis.collections for axis in axes) else None
 
 
-def buckets(results: Results, names: Sequence[str] = ("vlp", "asrr", "coda", "coda-correct")) -> Figure | None:
+def by_rung(results: Results) -> Figure | None:
+    """Tokens and accuracy by rung."""
+    figure, axes = _two(("Tokens of an answer", "Accuracy (%)"), "numbers to add (difficulty)")
+    x = range(len(ALL_RUNGS))
+    for axis, column, top in zip(axes, ("tokens", "correct"), (None, 103), strict=True):
+        for name in ("start", "grpo", "coda"):
+            _line(axis, x, [results.estimate(value(column, (rung,)), name) for rung in ALL_RUNGS], name)
+        axis.set_xticks(x, [str(RUNGS[rung]) for rung in ALL_RUNGS])
+        axis.set_ylim(0, top)
+    return _or_nothing(figure, axes)
+
+
+def buckets(results: Results) -> Figure | None:
     """Fig. 1a: tokens over GRPO's by difficulty, and the difference in accuracy."""
     if len(results.trainings(*SORTERS)) < 2:
         return None
-    figure, axes = panels(1, 2, width=9.0, height=3.4)
-    labels = bucket_names()
-    for name in names:
-        for axis, function in zip(axes, (bucket_ratio, bucket_points), strict=True):
-            found = [results.in_bucket(index, function, name, "grpo") for index in range(len(labels))]
-            line = [None if rows is None else over_seeds(rows) for rows in found]
-            _line(axis, range(len(labels)), line, RUNS[name].label, STYLES[name])
-    for axis, title, level in zip(
-        axes, ("Tokens / tokens of GRPO", "Accuracy − GRPO's (points)"), (1, 0), strict=True
-    ):
+    titles = ("Tokens / tokens of GRPO", "Accuracy − GRPO's (points)")
+    figure, axes = _two(titles, "percentile of difficulty (hardest left)")
+    x, points = range(len(bucket_names())), partial(change, "correct")
+    for axis, make, level in zip(axes, (token_ratio, points), (1, 0), strict=True):
+        for name in SHAPED:
+            found = [results.in_bucket(index, make, name, "grpo") for index in x]
+            _line(axis, x, [None if rows is None else over_seeds(rows) for rows in found], name)
         axis.axhline(level, color="black", linewidth=1)
-        axis.set_title(title)
-        axis.set_xticks(range(len(labels)), labels)
-        axis.set_xlabel("percentile of difficulty (hardest left)")
+        axis.set_xticks(x, bucket_names())
     axes[0].set_ylim(0, None)
     legend(figure, axes[:1])
     return figure
@@ -75,47 +73,35 @@ def buckets(results: Results, names: Sequence[str] = ("vlp", "asrr", "coda", "co
 
 def budgets(results: Results) -> Figure | None:
     """Fig. 1b: accuracy against tokens, with L1's curve over its budgets."""
-    figure, axes = panels(1, 2, width=9.0, height=3.4)
-    for axis, title, rungs in zip(
-        axes, ("Easy (rungs 1 to 3)", "Hard (rungs 5 and 6)"), (EASY_RUNGS, HARD_RUNGS), strict=True
-    ):
-        curve = [
-            (results.estimate(tokens_on(rungs), f"l1@{budget}"), results.estimate(accuracy_on(rungs), f"l1@{budget}"))
-            for budget in L1_BUDGETS
-        ]
-        if all(tokens is not None for tokens, _ in curve):
+    figure, axes = _two(("Easy (rungs 1 to 3)", "Hard (rungs 5 and 6)"), "tokens of an answer")
+    for axis, rungs in zip(axes, (EASY_RUNGS, HARD_RUNGS), strict=True):
+
+        def point(name: str, rungs: tuple[int, ...] = rungs) -> list[Estimate | None]:
+            return [results.estimate(value(column, rungs), name) for column in ("tokens", "correct")]
+
+        curve = [point(f"l1@{budget}") for budget in L1_BUDGETS]
+        if [None, None] not in curve:
             curve.sort(key=lambda point: point[0].value)
-            _line(axis, [tokens.value for tokens, _ in curve], [share for _, share in curve], "L1", STYLES["l1"])
+            _line(axis, [tokens.value for tokens, _ in curve], [share for _, share in curve], "l1")
         for name in METHODS:
-            point = results.estimate(tokens_on(rungs), name), results.estimate(accuracy_on(rungs), name)
-            if None in point:
-                continue
-            style = {key: value for key, value in STYLES[name].items() if key != "linestyle"}
-            axis.errorbar(
-                point[0].value, point[1].value, xerr=_bars(point[0]), yerr=_bars(point[1]),
-                linestyle="none", label=RUNS[name].label, markersize=9 if name == "grpo" else 6, elinewidth=1, **style,
-            )  # fmt: skip
-        axis.set_title(title)
-        axis.set_xlabel("tokens of an answer")
+            found = point(name)
+            if None not in found:
+                (x, y), (x_bars, y_bars) = [each.value for each in found], [error_bars([each]) for each in found]
+                style = STYLES[name] | {"linestyle": "none", "markersize": 9 if name == "grpo" else 6}
+                axis.errorbar(x, y, xerr=x_bars, yerr=y_bars, label=RUNS[name].label, elinewidth=1, **style)
     axes[0].set_ylabel("accuracy (%)")
     axes[0].set_ylim(min(90, axes[0].get_ylim()[0]), 100.5)
-    legend(figure, axes)
-    return None if _empty(axes) else figure
+    return _or_nothing(figure, axes)
 
 
-def _bars(result: Estimate) -> np.ndarray | None:
-    if result.low is None:
-        return None
-    return np.maximum(0, np.array([[result.value - result.low], [result.high - result.value]]))
-
-
-def _courses(
-    results: Results, titles: Mapping[str, str], runs: Mapping[str, str], styles: Mapping[str, Mapping] | None
-) -> Figure | None:
+def _courses(results: Results, titles: Mapping[str, str], runs: Mapping[str, str]) -> Figure | None:
     """Logged metrics over training: mean over seeds, and the range of the seeds as a band."""
     columns = 2 if len(titles) == 4 else len(titles)
     figure, axes = panels(-(-len(titles) // columns), columns, width=3.2 * columns + 0.6, height=2.7)
-    styles = styles or run_styles(list(runs), None)
+    # Methods are drawn as everywhere, settings of one method in their order.
+    styles = (
+        {label: STYLES[name] for label, name in runs.items()} if runs is METHOD_NAMES else run_styles([*runs], None)
+    )
     for axis, (key, title) in zip(axes, titles.items(), strict=False):
         for label, name in runs.items():
             found = results.log(name, key)
@@ -123,21 +109,17 @@ def _courses(
                 continue
             steps, values = found
             seen = ~np.isnan(values).all(axis=0)
-            style = styles[label]
-            axis.plot(
-                steps[seen], np.nanmean(values[:, seen], axis=0), label=label, linewidth=1.6, markersize=4, **style
-            )
-            axis.fill_between(
-                steps[seen], np.nanmin(values[:, seen], axis=0), np.nanmax(values[:, seen], axis=0),
-                color=style["color"], alpha=0.15, linewidth=0,
-            )  # fmt: skip
+            steps, values, style = steps[seen], values[:, seen], styles[label]
+            axis.plot(steps, np.nanmean(values, axis=0), label=label, linewidth=1.6, markersize=4, **style)
+            low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+            axis.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axis.set_title(title)
         axis.set_xlabel("step")
-    legend(figure, axes)
-    return None if _empty(axes) else figure
+    return _or_nothing(figure, axes)
 
 
-# Fig. 2, 4 and 5, and one of all methods, by file name: caption, title by metric, run by label, columns.
+METHOD_NAMES = {RUNS[name].label: name for name in METHODS[1:]}
+# Fig. 2, 4 and 5, and one of all methods, by file name: caption, title by metric, run by label.
 COURSES = {
     "gates": (
         "Fig. 2: gates under easy, mixed and hard training.",
@@ -151,7 +133,7 @@ COURSES = {
             "coda/global_easy_penalty_mean": "easy penalty",
             "coda/mean_response_length": "tokens of an answer",
         },
-        {f"α = {value}": "coda" if value == 0.2 else f"coda-alpha-{value}" for value in (0.0, 0.1, 0.2, 0.3, 0.4)},
+        SETTINGS["alpha"][1],
     ),
     "incorrect-bonus": (
         "Fig. 5: length and success on hard prompts when wrong answers get the bonus too.",
@@ -170,17 +152,13 @@ COURSES = {
             "coda/hard/mean_length": "tokens, hard prompts",
             "coda/hard/share": "share of hard prompts",
         },
-        {RUNS[name].label: name for name in METHODS[1:]},
+        METHOD_NAMES,
     ),
 }
-_METHOD_STYLES = {RUNS[name].label: STYLES[name] for name in METHODS[1:]}
 
 # Caption and function of every figure by file name.
 FIGURES: dict[str, tuple[str, Callable[[Results], Figure | None]]] = {
     "by-rung": ("Tokens and accuracy by rung.", by_rung),
     "buckets": ("Fig. 1a: tokens over GRPO's by difficulty, and the difference in accuracy.", buckets),
     "budgets": ("Fig. 1b: accuracy against tokens, with L1's curve over its budgets.", budgets),
-} | {
-    name: (caption, partial(_courses, titles=titles, runs=runs, styles=_METHOD_STYLES if name == "methods" else None))
-    for name, (caption, titles, runs) in COURSES.items()
-}
+} | {name: (caption, partial(_courses, titles=titles, runs=runs)) for name, (caption, titles, runs) in COURSES.items()}

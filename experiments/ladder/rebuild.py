@@ -11,9 +11,7 @@ from pathlib import Path
 
 from matplotlib import rc_context
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import track
-from rich.table import Table as Screen
+from rich.markdown import Markdown
 
 from coda_trl.report.elements import Section, Table
 from coda_trl.report.render import markdown, write_numbers
@@ -33,10 +31,9 @@ from ..repetition import (
 )
 from ..results import Results
 from ..runs import read_results
-from ..tables import fill
+from ..tables import all_tables, fill
 from .figures import FIGURES
 from .reproduce import HERE, RESULTS
-from .tables import all_tables
 
 ROOT = HERE.parents[1]
 TABLES = HERE / "tables"
@@ -61,8 +58,8 @@ def missing(results: Results) -> list[str]:
 
 def ladder_tables(results: Results, repetition: Results) -> list[Table]:
     """Every table, in the order of the page."""
-    found, both = numbers(results, repetition), Results(results.lines + repetition.lines)
-    repeated = [counts_table(found), outside_table(found), repeated_claims_table(results, repetition, both)]
+    found = numbers(results, repetition)
+    repeated = [counts_table(found), outside_table(found), repeated_claims_table(results, repetition)]
     return [claims_table(results), *all_tables(results), *repeated]
 
 
@@ -71,9 +68,9 @@ def about(results: Results) -> str:
     trained = [line for line in results.lines if line["method"] != START]
     if not trained:
         return "No run yet.\n"
-    seconds = sorted(content["train_seconds"] for content in trained)
+    seconds = sorted(line["train_seconds"] for line in trained)
     steps, median = trained[0]["shared"]["steps"], seconds[len(seconds) // 2]
-    where = sorted({f"{content['device']}, torch {content['versions']['torch']}" for content in trained})
+    where = sorted({f"{line['device']}, torch {line['versions']['torch']}" for line in trained})
     return (
         f"{len(trained)} trainings of {steps} steps, {median:.0f} s each (median; {sum(seconds) / 3600:.1f} h "
         f"together; {'; '.join(where)}).\n"
@@ -82,11 +79,10 @@ def about(results: Results) -> str:
 
 def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> dict[str, str]:
     """What the page shows: tables and figures by key, and sentences about the claims and the runs."""
-    lacking = missing(results)
+    lacking, by_key = missing(results), {table.key: table for table in tables}
     figures = {
         f"figure-{name}": f"![{caption}](images/reproduction/{name}.png)\n" for name, (caption, _) in FIGURES.items()
     }
-    by_key = {table.key: table for table in tables}
     texts = {
         "verdicts": counted(by_key["claims"]),
         "outcome": f"{outcome(by_key['repetition'], by_key['repeated_claims'])}\n",
@@ -103,40 +99,24 @@ def build(results: Results, repetition: Results) -> None:
     TABLES.mkdir(exist_ok=True)
     for table in tables:
         (TABLES / f"{table.key}.md").write_text(markdown(table), encoding="utf-8")
-    write_numbers(
-        TABLES / "tables.json", [Section("ladder", "Ladder", "", list(tables))], {"missing": missing(results)}
-    )
+    write_numbers(TABLES / "tables.json", [Section("ladder", "Ladder", "", tables)], {"missing": missing(results)})
     IMAGES.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
-        for name, (_, draw) in track(FIGURES.items(), description="Figures"):
+        for name, (_, draw) in FIGURES.items():
             figure = draw(results)
             if figure is not None:
                 figure.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), page_blocks(results, repetition, tables)), encoding="utf-8")
 
 
-def show(table: Table, console: Console) -> None:
-    """Prints a table."""
-    screen = Screen(title=table.title, caption=table.caption or None)
-    for heading in table.header:
-        screen.add_column(heading)
-    for row in table.rows:
-        cells = (f"{cell.text} [{cell.interval}]" if cell.interval else cell.text for cell in row)
-        screen.add_row(*(escape(cell.replace("**", "")) for cell in cells))
-    console.print(screen)
-
-
 def check(results: Results, repetition: Results, console: Console) -> bool:
     """Holds runs with other seeds against the stated ones, prints the outcome, and returns whether they agree."""
     found = numbers(results, repetition)
-    counts = counts_table(found)
-    claims = repeated_claims_table(results, repetition, Results(results.lines + repetition.lines))
+    counts, claims = counts_table(found), repeated_claims_table(results, repetition)
     changed = [[row[0], *row[-3:]] for row in claims.rows if row[-3] != row[-2]]
-    shown = [outside_table(found), counts]
-    if changed:
-        shown.insert(1, Table("changed", "Other verdicts", "", ["Claim", *VERDICT_COLUMNS], changed))
-    for table in shown:
-        show(table, console)
+    other = [Table("changed", "Other verdicts", "", ["Claim", *VERDICT_COLUMNS], changed)] if changed else []
+    for table in (outside_table(found), *other, counts):
+        console.print(Markdown(markdown(table)))
     share = share_inside(found)
     console.print(
         f"{outcome(counts, claims)} {'Enough' if share >= ENOUGH else 'Too few'}: {ENOUGH:.0%} must lie inside, which "

@@ -14,58 +14,52 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coda_trl.evaluation.bootstrap import NUM_RESAMPLES
-from coda_trl.report.elements import MISSING, Table, difference, number, text
+from coda_trl.report.elements import MISSING, Cell, Table, difference, number, text
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 
-from ..claims import CLAIMS, VERDICTS, claims_table
+from ..claims import TESTABLE, VERDICTS, claims_table
 from ..matrix import ALL_RUNGS, RUNS, START
 from ..repetition import counts_table, numbers, outside_table
-from ..results import Results, over_seeds
+from ..results import Results, over_seeds, value
 from ..runs import Row, read_results
-from ..tables import STYLES, accuracy_on, buckets, by_rung, fill, reflection, styles, tokens_on
+from ..tables import STYLES, buckets, by_rung, fill, reflection, styles
 from .problems import RUNG_NAMES
 from .run import HERE, METHODS
 
 # Steps at the end of a training that its rollouts are averaged over.
 LAST_STEPS = 20
+# Columns of the tables of rollouts: logged metric, scale and digits of differences.
 LAST_COLUMNS = {
-    "Accuracy": "coda/mean_score",
-    "Tokens, easy": "coda/easy/mean_length",
-    "Tokens, hard": "coda/hard/mean_length",
+    "Accuracy": ("coda/mean_score", 100, 1),
+    "Tokens, easy": ("coda/easy/mean_length", 1, 0),
+    "Tokens, hard": ("coda/hard/mean_length", 1, 0),
 }
-LAST_DIGITS = (1, 0, 0)
 # Logged values are means of a step's few prompts, so that the course shows only in means of several.
 WINDOW = 5
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
 # Claims that are about the runs there are here, by the table that shows them.
-TESTED = [claim for claim in CLAIMS if claim.file in ("accuracy", "tokens", "buckets", "styles", "reflection")]
+TESTED = [claim for claim in TESTABLE if claim.table in ("accuracy", "tokens", "buckets", "styles", "reflection")]
 
 
 def all_tables(rows: Sequence[Row]) -> dict[str, Table]:
     """Every table by key: what the evaluations say, what the rollouts say, and the last warm start as a repetition."""
     evaluated = [row for row in rows if row["evaluations"]]
     results = Results(evaluated)
-    claims = claims_table(results, TESTED, untestable=())
+    claims = claims_table(results, TESTED)
     header = ["On word problems" if title == "On the ladder" else title for title in claims.header]
+    marker = "answers here have `wait` and `double-check`; a second count is a check"
     tables = [
         dataclasses.replace(claims, caption=VERDICTS, header=header[:-1], rows=[row[:-1] for row in claims.rows]),
-        by_rung(results, "accuracy", METHODS, columns=COLUMNS),
-        by_rung(results, "tokens", METHODS, columns=COLUMNS),
+        by_rung(results, "accuracy", METHODS, COLUMNS),
+        by_rung(results, "tokens", METHODS, COLUMNS),
         by_pair(rows),
         rollout_pairs(rows),
         buckets(results, ("vlp", "asrr", "coda")),
-        dataclasses.replace(
-            reflection(results, METHODS),
-            caption="Ratio: percent of answers with the marker. Correct: percent of these that are right. The "
-            "paper's terms are its 17 reflective words, of which answers here have `wait` and `double-check`; a "
-            "second count is a check carried through to its comparison. Mean over seeds, 95% interval over seeds and "
-            "problems in brackets.",
-        ),
+        reflection(results, METHODS, marker),
         styles(results, METHODS),
         by_training(rows),
         rollouts(rows),
@@ -82,14 +76,25 @@ def about(rows: Sequence[Row]) -> str:
     """A sentence or two about the runs there are."""
     trained = [row for row in rows if row["method"] != START]
     evaluated = [row for row in trained if row["evaluations"]]
-    seconds = sorted(row["train_seconds"] for row in evaluated)
-    waited = sorted(row["evaluations"][0]["seconds"] for row in rows if row["evaluations"])
+    seconds = [row["train_seconds"] for row in evaluated]
+    waited = [row["evaluations"][0]["seconds"] for row in rows if row["evaluations"]]
     return (
         f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps, warm starts: "
         f"{len({row['warm_start'] for row in rows})}, on {', '.join(sorted({row['device'] for row in trained}))}; "
-        f"{len(evaluated)} of them evaluated. With others beside, these took {seconds[0]:.0f} to {seconds[-1]:.0f} s "
-        f"to train (median {statistics.median(seconds):.0f}), and {waited[0]:.0f} to {waited[-1]:.0f} s to evaluate.\n"
+        f"{len(evaluated)} of them evaluated. With others beside, these took {min(seconds):.0f} to {max(seconds):.0f} "
+        f"s to train (median {statistics.median(seconds):.0f}), and {min(waited):.0f} to {max(waited):.0f} s to "
+        "evaluate.\n"
     )
+
+
+def rungs_of_the_start(rows: Sequence[Row]) -> str:
+    """What each rung asks for, and how the model fares right after the first warm start."""
+    start = next(row for row in rows if row["method"] == START)["evaluations"][0]["rungs"]
+    lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
+    for rung in ALL_RUNGS:
+        of_rung = start[str(rung)]
+        lines.append(f"| {rung} | {RUNG_NAMES[rung]} | {of_rung['accuracy']:.0%} | {of_rung['tokens']:.0f} |")
+    return "\n".join(lines) + "\n"
 
 
 def trained_as(row: Row) -> tuple[str, int, int]:
@@ -97,24 +102,33 @@ def trained_as(row: Row) -> tuple[str, int, int]:
     return row["method"], row["warm_start"], row["seed"]
 
 
-def last_rollouts(rows: Sequence[Row]) -> dict[tuple[str, int, int], pd.Series]:
-    """Means over the last steps of every training, evaluated or not."""
+def _one_by_one(key: str, title: str, caption: str, header: Sequence[str], cells: dict) -> Table:
+    """A row for every run that has cells, method by method."""
+    lines = []
+    for name, start, seed in sorted(cells, key=lambda run: (METHODS.index(run[0]), *run[1:])):
+        lines.append([*map(text, [RUNS[name].label, str(start), str(seed), *cells[name, start, seed]])])
+    return Table(key, title, caption, ["", "Warm start", "Seed", *header], lines)
+
+
+def by_training(rows: Sequence[Row]) -> Table:
+    """Accuracy and tokens by rung, of the start and of every training."""
+    rungs = {trained_as(row): row["evaluations"][0]["rungs"].values() for row in rows if row["evaluations"]}
+    cells = {run: [f"{100 * of['accuracy']:.0f} / {of['tokens']:.0f}" for of in found] for run, found in rungs.items()}
+    caption = "Accuracy in percent / tokens by rung."
+    return _one_by_one("trainings", "Every training", caption, list(map(str, ALL_RUNGS)), cells)
+
+
+def last_rollouts(rows: Sequence[Row]) -> pd.DataFrame:
+    """Means over the last steps of every training, evaluated or not: a column each, indexed by [`trained_as`]."""
     found = {}
     for row in rows:
         if row["method"] != START:
-            log = pd.DataFrame(row["log"]).set_index("step").reindex(columns=list(LAST_COLUMNS.values()))
+            log = (
+                pd.DataFrame(row["log"]).set_index("step").reindex(columns=[key for key, *_ in LAST_COLUMNS.values()])
+            )
             means = log.loc[log.index[-1] - LAST_STEPS + 1 :].mean()
-            means["coda/mean_score"] *= 100
-            found[trained_as(row)] = means
-    return found
-
-
-def _one_by_one(rows: Sequence[Row], key: str, title: str, caption: str, header: list[str], cells: dict) -> Table:
-    """A row for every run that has cells, method by method."""
-    ordered = sorted(cells, key=lambda run: (METHODS.index(run[0]), *run[1:]))
-    named = [[text(RUNS[name].label), text(str(start)), text(str(seed))] for name, start, seed in ordered]
-    lines = [[*words, *map(text, cells[run])] for words, run in zip(named, ordered, strict=True)]
-    return Table(key, title, caption, ["", "Warm start", "Seed", *header], lines)
+            found[trained_as(row)] = means * [scale for _, scale, _ in LAST_COLUMNS.values()]
+    return pd.DataFrame(found).T
 
 
 def rollouts(rows: Sequence[Row]) -> Table:
@@ -122,37 +136,27 @@ def rollouts(rows: Sequence[Row]) -> Table:
     evaluated = {trained_as(row) for row in rows if row["evaluations"]}
     cells = {
         run: [*(MISSING if pd.isna(mean) else f"{mean:.0f}" for mean in means), "yes" if run in evaluated else "no"]
-        for run, means in last_rollouts(rows).items()
+        for run, means in last_rollouts(rows).iterrows()
     }
     title = "Rollouts at the end of the training"
     caption = f"Means over the last {LAST_STEPS} steps. Easy and hard as CODA's gates define them."
-    return _one_by_one(rows, "rollouts", title, caption, [*LAST_COLUMNS, "Evaluated"], cells)
-
-
-def by_training(rows: Sequence[Row]) -> Table:
-    """Accuracy and tokens by rung, of the start and of every training."""
-    cells = {
-        trained_as(row): [
-            f"{100 * rung['accuracy']:.0f} / {rung['tokens']:.0f}" for rung in row["evaluations"][0]["rungs"].values()
-        ]
-        for row in rows
-        if row["evaluations"]
-    }
-    caption = "Accuracy in percent / tokens by rung."
-    return _one_by_one(rows, "trainings", "Every training", caption, list(map(str, ALL_RUNGS)), cells)
+    return _one_by_one("rollouts", title, caption, [*LAST_COLUMNS, "Evaluated"], cells)
 
 
 def rollout_pairs(rows: Sequence[Row]) -> Table:
     """Differences to GRPO of the same warm start and seed in [`last_rollouts`]."""
     means, lines = last_rollouts(rows), []
-    for name in METHODS:
-        of_name = {run[1:]: values for run, values in means.items() if run[0] == name != "grpo"}
-        pairs = pd.DataFrame([of_name[pair] - means["grpo", *pair] for pair in of_name if ("grpo", *pair) in means])
+    for name in [
+        name for name in METHODS if name != "grpo" and {name, "grpo"} <= set(means.index.get_level_values(0))
+    ]:
+        mine, theirs = means.loc[name].align(means.loc["grpo"], join="inner", axis=0)
+        pairs = (mine - theirs).to_numpy()
         if len(pairs):
-            # There are no problems to resample.
-            found = [over_seeds(np.tile(pairs[[column]], 1 + NUM_RESAMPLES)) for column in pairs]
-            cells = [difference(estimate, digits) for estimate, digits in zip(found, LAST_DIGITS, strict=True)]
-            lines.append([text(RUNS[name].label), text(str(len(pairs))), *cells])
+            cells: list[Cell] = [text(RUNS[name].label), text(str(len(pairs)))]
+            for (_, _, digits), column in zip(LAST_COLUMNS.values(), pairs.T, strict=True):
+                # There are no problems to resample.
+                cells.append(difference(over_seeds(np.tile(column[:, None], 1 + NUM_RESAMPLES)), digits))
+            lines.append(cells)
     return Table(
         key="rollout_pairs",
         title="Difference to GRPO of the same warm start and seed",
@@ -174,10 +178,11 @@ def by_pair(rows: Sequence[Row]) -> Table:
         if name == "coda" and ("grpo", start, seed) in rungs:
             runs = (rungs[method, start, seed] for method in ("coda", "grpo"))
             coda, grpo = (of.assign(Average=of.mean(axis=1)) for of in runs)
-            points = [number(value, signed=True).text for value in 100 * (coda - grpo).loc["accuracy"]]
-            ratio = (coda / grpo).loc["tokens"]
-            percent = [number(value, digits=0, signed=True, unit="%").text for value in 100 * (ratio - 1)]
-            cells = [text(f"{accuracy} / {tokens}") for accuracy, tokens in zip(points, percent, strict=True)]
+            points, percent = 100 * (coda - grpo).loc["accuracy"], 100 * ((coda / grpo).loc["tokens"] - 1)
+            cells = [
+                text(f"{number(a, signed=True).text} / {number(b, digits=0, signed=True, unit='%').text}")
+                for a, b in zip(points, percent, strict=True)
+            ]
             lines.append([text(str(start)), text(str(seed)), *cells])
     return Table(
         key="pairs",
@@ -188,38 +193,26 @@ def by_pair(rows: Sequence[Row]) -> Table:
     )
 
 
-def rungs_of_the_start(rows: Sequence[Row]) -> str:
-    """What each rung asks for, and how the model fares right after the first warm start."""
-    start = next(row for row in rows if row["method"] == START)["evaluations"][0]["rungs"]
-    lines = ["| Rung | Steps | Right after the warm start | Tokens |", "| --- " * 4 + "|"]
-    for rung in ALL_RUNGS:
-        of_rung = start[str(rung)]
-        lines.append(f"| {rung} | {RUNG_NAMES[rung]} | {of_rung['accuracy']:.0%} | {of_rung['tokens']:.0f} |")
-    return "\n".join(lines) + "\n"
-
-
-def _draw(axis: Axes, x: list, rows: np.ndarray, name: str) -> None:
-    for index, row in enumerate(rows):
-        axis.plot(
-            x, row, label=RUNS[name].label if index == 0 else None, markersize=4, linewidth=1.1, alpha=0.8,
-            markevery=max(1, len(x) // 8), **STYLES[name],
-        )  # fmt: skip
-
-
 def by_rung_and_step(evaluated: Results, trained: Results) -> Figure:
     """Tokens and accuracy by rung after the training, and tokens of easy and hard prompts during it."""
     figure, axes = panels(2, 2, width=9.0, height=3.0)
     for name in METHODS:
-        for axis, function in zip(axes[:2], (tokens_on, accuracy_on), strict=True):
-            columns = [evaluated.rows(function((rung,)), name) for rung in ALL_RUNGS]
-            if columns[0] is not None:
-                _draw(axis, list(ALL_RUNGS), np.stack([column[:, 0] for column in columns], axis=1), name)
-        for axis, key in zip(axes[2:], ("coda/easy/mean_length", "coda/hard/mean_length"), strict=True):
+        lines = []
+        for column in ("tokens", "correct"):
+            found = [evaluated.rows(value(column, (rung,)), name) for rung in ALL_RUNGS]
+            lines.append(None if found[0] is None else (list(ALL_RUNGS), np.array(found)[:, :, 0]))
+        for key in ("coda/easy/mean_length", "coda/hard/mean_length"):
             found = trained.log(name, key)
             if found is not None:
-                steps, values = found
-                smooth = pd.DataFrame(values.T).rolling(WINDOW, min_periods=1).mean()
-                _draw(axis, list(steps), smooth.to_numpy().T, name)
+                smooth = pd.DataFrame(found[1].T).rolling(WINDOW, min_periods=1).mean()
+                found = list(found[0]), smooth.to_numpy()
+            lines.append(found)
+        for axis, line in zip(axes, lines, strict=True):
+            if line is not None:
+                x, seeds = line
+                style = STYLES[name] | {"markersize": 4, "linewidth": 1.1, "alpha": 0.8}
+                drawn = axis.plot(x, seeds, markevery=max(1, len(x) // 8), **style)
+                drawn[0].set_label(RUNS[name].label)
     titles = ("Tokens of an answer", "Accuracy (%)", "Tokens, easy prompts", "Tokens, hard prompts")
     for axis, title, label in zip(axes, titles, ("rung", "rung", "step", "step"), strict=True):
         axis.set_title(title)
