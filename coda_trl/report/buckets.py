@@ -1,6 +1,5 @@
 """The project's question: fewer tokens on easy problems, nothing lost on hard ones?"""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
@@ -11,10 +10,10 @@ from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
 from .comparison import NEEDS, ComparedRuns, View
-from .elements import Cell, Plot, Section, Table, difference, number, percent, text, tokens
+from .elements import Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
 from .main_results import NOISE
 from .runs import Run
-from .style import error_bars, legend, panels
+from .style import draw_estimates, legend, panels
 
 
 def headline(comparison: ComparedRuns) -> Section:
@@ -54,40 +53,34 @@ def _sentence(view: View, run: Run) -> str:
 
 
 def _band_table(comparison: ComparedRuns) -> Table:
-    several, compared = len(comparison.views) > 1, bool(comparison.compared)
-    rows, fewer_pairs = [], False
-    for band, view, run in itertools.chain(*map(comparison.in_band, BANDS)):
+    compared = bool(comparison.compared)
+    rows: list[dict[str, Cell | str]] = []
+    fewer_pairs = False
+    for band, view, run in comparison.in_bands(*BANDS):
         chosen, parts = view.bands[band], view.parts(run)
         if not (problems := view.num_problems(chosen, run)):
             continue
-        row = [
-            text(view.describe(band)),
-            *([text(view.sorted_by)] if several else []),
-            text(run.name),
-            number(problems, digits=0),
-            percent(estimate(accuracy(parts).within(chosen))),
-            tokens(estimate(mean_tokens(parts).within(chosen))),
-        ]
+        row = {"Problems that are": view.describe(band)} | comparison.label(view, run)
+        row["Problems"] = number(problems, digits=0)
+        row["Accuracy (%)"] = percent(estimate(accuracy(parts).within(chosen)))
+        row["Tokens"] = tokens(estimate(mean_tokens(parts).within(chosen)))
         if compared and run is view.reference:
-            row += [Cell("")] * 3
+            row |= dict.fromkeys(("Pairs", "Δ accuracy (points)", "Δ tokens"), "")
         elif compared:
             result = view.compare(run, band)
             fewer_pairs |= result.num_problems < max(problems, view.num_problems(chosen, view.reference))
-            row += [
-                number(result.num_problems, digits=0),
-                difference(result.accuracy_points),
-                difference(result.token_change, digits=0, unit="%", higher_is_better=None),
-            ]
+            row["Pairs"] = number(result.num_problems, digits=0)
+            row["Δ accuracy (points)"] = difference(result.accuracy_points)
+            row["Δ tokens"] = difference(result.token_change, digits=0, unit="%", higher_is_better=None)
         rows.append(row)
-    header = ["Problems that are", *(["Sorted by"] if several else []), "Run", "Problems", "Accuracy (%)", "Tokens"]
-    header += ["Pairs", "Δ accuracy (points)", "Δ tokens"] if compared else []
-    if compared and not fewer_pairs:  # the number of pairs is worth a column only where it is smaller
-        header, *rows = ([*row[:-3], *row[-2:]] for row in (header, *rows))
+    if not fewer_pairs:  # the number of pairs is worth a column only where it is smaller
+        for row in rows:
+            row.pop("Pairs", None)
     caption = (
         f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
         f"other samples. Sorted are {comparison.extent}"
     )
-    return Table("difficulty_bands", "By difficulty", f"{caption} {NOISE}" if compared else caption, header, rows)
+    return table_of_rows("difficulty_bands", "By difficulty", f"{caption} {NOISE}" if compared else caption, rows)
 
 
 def buckets(comparison: ComparedRuns) -> Section:
@@ -107,30 +100,26 @@ def buckets(comparison: ComparedRuns) -> Section:
         section.missing = f"This needs two runs with {NEEDS}"
         return section
     rows = [
-        [
-            text(name),
-            text(run),
-            number(found[name].num_problems, digits=0),
-            percent(found[name].success_rate),
-            _ratio_cell(found[name].token_ratio),
-            difference(found[name].accuracy_points),
-        ]
-        for name, (run, found) in itertools.product(bucket_names(), results.items())
-        if name in found
+        {
+            "Percentile": name,
+            "Run": run,
+            "Problems": number(bucket.num_problems, digits=0),
+            "Success (%)": percent(bucket.success_rate),
+            "Token ratio": _ratio_cell(bucket.token_ratio),
+            "Δ accuracy (points)": difference(bucket.accuracy_points),
+        }
+        for name in bucket_names()
+        for run, found in results.items()
+        if (bucket := found.get(name))
     ]
-    section.items = [
-        _bucket_plot(comparison, results),
-        Table(
-            key="difficulty_buckets",
-            title="Difficulty buckets",
-            caption="Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. "
-            "Success: rate of the sorting runs on the samples that did not sort. "
-            f"Token ratio: mean tokens over those of {comparison.reference.name}; below 1 the run spends less. Δ "
-            f"accuracy in percentage points. {NOISE} Sorted are {comparison.extent}",
-            header=["Percentile", "Run", "Problems", "Success (%)", "Token ratio", "Δ accuracy (points)"],
-            rows=rows,
-        ),
-    ]
+    caption = (
+        "Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. Success: rate of "
+        "the sorting runs on the samples that did not sort. Token ratio: mean tokens over those of "
+        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. {NOISE} Sorted "
+        f"are {comparison.extent}"
+    )
+    table = table_of_rows("difficulty_buckets", "Difficulty buckets", caption, rows)
+    section.items = [_bucket_plot(comparison, results), table]
     return section
 
 
@@ -146,20 +135,16 @@ def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, Bu
     for panel, title, quantity, level in zip(axes, titles, ("token_ratio", "accuracy_points"), (1, 0), strict=True):
         for offset, (run, found) in enumerate(results.items()):
             x = np.array([names.index(name) for name in found]) + (offset - (len(results) - 1) / 2) * 0.12
-            estimates = [getattr(bucket, quantity) for bucket in found.values()]
-            values, bars = [each.value for each in estimates], error_bars(estimates)
-            panel.errorbar(x, values, yerr=bars, label=run, capsize=2, markersize=5, **comparison.styles[run])
+            estimates = [vars(bucket)[quantity] for bucket in found.values()]
+            draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
         panel.axhline(level, color="black", linewidth=1)
         panel.set_xticks(range(len(names)), names)
-        panel.set_xlabel("percentile of difficulty (hardest left)")
-        panel.set_title(title)
+        panel.set(title=title, xlabel="percentile of difficulty (hardest left)")
     axes[0].set_ylim(bottom=0)
     legend(figure, axes[:1])
-    return Plot(
-        key="token_ratio",
-        title="Tokens and accuracy by difficulty",
-        caption="Left: below 1 the run spends fewer tokens than the reference. Right: above 0 it is more accurate. "
-        f"Bars: 95% intervals. Sorted are {comparison.extent}",
-        canvas=figure,
-        data={run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()},
+    caption = (
+        "Left: below 1 the run spends fewer tokens than the reference. Right: above 0 it is more accurate. Bars: 95% "
+        f"intervals. Sorted are {comparison.extent}"
     )
+    data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
+    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, figure, data)

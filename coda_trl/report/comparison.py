@@ -15,10 +15,6 @@ from ..evaluation.metrics import Outcomes
 from .runs import Run
 from .style import run_styles
 
-CROSS_FIT = (
-    f"No run is judged on the samples that sorted it: the samples of a problem are divided into {PARTS} parts, and "
-    f"each part is measured on problems as the success rate of the other {PARTS - 1} sorts them."
-)
 NEEDS = "at least two samples with a verdict (samples.jsonl) of a problem: some sort, the others are measured."
 
 
@@ -66,6 +62,10 @@ class View:
         """Which of a run's samples are in a band."""
         columns = self.columns[run.name]
         return self.bands[band][columns.problem, columns.part]
+
+    def samples(self, run: Run, band: str) -> SampleColumns:
+        """A run's samples in a band."""
+        return self.columns[run.name].take(self.chosen(run, band))
 
     def compare(self, run: Run, band: str) -> Comparison:
         """A run against the reference in a band."""
@@ -141,9 +141,14 @@ class ComparedRuns:
             views = [View([run], [run], None) for run in self.sampled]
         return [view for view in views if view.bands]
 
-    def in_band(self, band: str) -> Iterator[tuple[str, View, Run]]:
-        """The band with every run that may have samples in it, for each comparison."""
-        return ((band, view, run) for view in self.views if band in view.bands for run in view.runs)
+    def in_bands(self, *bands: str) -> Iterator[tuple[str, View, Run]]:
+        """Each band with every run that may have samples in it, for each comparison."""
+        return ((band, view, run) for band in bands for view in self.views if band in view.bands for run in view.runs)
+
+    def label(self, view: View, run: Run) -> dict[str, str]:
+        """Entries of a table's row that say which run it is about, and if views differ, by whom sorted."""
+        sorted_by = {"Sorted by": view.sorted_by} if len(self.views) > 1 else {}
+        return sorted_by | {"Run": run.name}
 
     @property
     def compared(self) -> list[tuple[View, Run]]:
@@ -161,7 +166,11 @@ class ComparedRuns:
             how = "For each comparison, problems are sorted by the success rate of its two runs, with equal weight"
         else:
             how = "Problems are sorted by the run's own success rate"
-        return f"{how}. {CROSS_FIT}"
+        return (
+            f"{how}. No run is judged on the samples that sorted it: the samples of a problem are divided into "
+            f"{PARTS} parts, and each part is measured on problems as the success rate of the other {PARTS - 1} sorts "
+            "them."
+        )
 
     @property
     def extent(self) -> str:
@@ -169,6 +178,17 @@ class ComparedRuns:
         if len({view.extent for view in self.views}) == 1:
             return f"{self.views[0].extent}."
         return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
+
+    @property
+    def problems(self) -> str:
+        """How many problems the numbers of each benchmark rest on; empty if no run has samples."""
+        by_run = {
+            run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
+            for run in self.sampled
+        }
+        if len(set(by_run.values())) > 1:
+            return f"Problems: {'; '.join(f'{name}: {counts}' for name, counts in by_run.items())}."
+        return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
 
     @property
     def without_verdict(self) -> str:

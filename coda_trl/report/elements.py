@@ -1,18 +1,18 @@
 """Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, groupby
 from math import isnan
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from ..evaluation.bootstrap import Estimate
 from ..evaluation.rounding import format_number
 
 MISSING = "–"
-TONE_MARKS = {"noise": "≈ "}
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Cell:
     low: float | None = None
     high: float | None = None
     tone: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What stands in front of the text of a difference that may be noise."""
+        return "≈ " if self.tone == "noise" else ""
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,16 @@ class Table:
         """First row and size of what the first column groups: rows of a table whose second column holds words too."""
         if not self.rows or not self.is_words(1):
             return {}
-        starts = [row for row in range(len(self.rows)) if not row or self._first(row) != self._first(row - 1)]
-        return {start: end - start for start, end in pairwise([*starts, len(self.rows)])}
+        sizes = [len(list(rows)) for _, rows in groupby(self.rows, lambda row: row[0].text)]
+        return dict(zip(accumulate(sizes, initial=0), sizes, strict=False))
 
-    def _first(self, row: int) -> str:
-        return self.rows[row][0].text
+
+def table_of_rows(
+    key: str, title: str, caption: str, rows: Sequence[Mapping[str, Cell | str]], differences: Iterable[int] = ()
+) -> Table:
+    """A table of rows by name of the column; a string is a cell of words."""
+    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row.values()] for row in rows]
+    return Table(key, title, caption, list(rows[0]) if rows else [], cells, frozenset(differences))
 
 
 @dataclass(frozen=True)
@@ -68,21 +78,23 @@ class Plot:
     data: dict[str, Any]
 
     @property
+    def panels(self) -> list[Axes]:
+        """The panels that are used."""
+        return [panel for panel in self.canvas.axes if panel.get_visible()]
+
+    @property
     def description(self) -> str:
         """The picture in words, for those who do not see it: the runs, and what each panel shows against what."""
-        panels = [panel for panel in self.canvas.axes if panel.get_visible()]
-        runs = dict.fromkeys(label for panel in panels for label in panel.get_legend_handles_labels()[1])
-        shown = (f"{title}, by {panel.get_xlabel()}" for title, panel in zip(self.panel_titles, panels, strict=True))
+        runs = dict.fromkeys(label for panel in self.panels for label in panel.get_legend_handles_labels()[1])
+        titles = zip(self.panel_titles, self.panels, strict=True)
+        shown = (f"{title}, by {panel.get_xlabel()}" for title, panel in titles)
         return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
 
     @property
     def panel_titles(self) -> list[str]:
         """What each panel shows where it stands alone: rows are labelled at the left, columns at the top."""
-        places = {}
-        for panel in self.canvas.axes:
-            if panel.get_visible():
-                spec = panel.get_subplotspec()
-                places[spec.rowspan.start, spec.colspan.start] = panel
+        specs = {panel: panel.get_subplotspec() for panel in self.panels}
+        places = {(spec.rowspan.start, spec.colspan.start): panel for panel, spec in specs.items()}
         return [
             ", ".join(filter(None, (panel.get_title() or places[0, column].get_title(), places[row, 0].get_ylabel())))
             for (row, column), panel in places.items()
@@ -101,9 +113,9 @@ class Section:
 
 
 def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: bool = False, unit: str = "") -> Cell:
-    """A cell for a number, with or without an interval, times `scale` (100 turns a share into percent)."""
-    if not isinstance(result, Estimate):
-        result = Estimate(result)
+    """A cell for a number, with or without an interval, times `scale` (100 turns a share into percent); NaN is
+    missing."""
+    result = result if isinstance(result, Estimate) else Estimate(result)
     if isnan(result.value):
         return Cell(MISSING)
     value = scale * result.value
@@ -130,11 +142,9 @@ def tokens(result: Estimate | float) -> Cell:
 
 def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_better: bool | None = True) -> Cell:
     """A cell for a difference to the reference, with its tone; `higher_is_better=None` if neither is by itself."""
-    tone = ""
-    if result.low is not None and not result.excludes_zero:
-        tone = "noise"
-    elif result.low is not None and higher_is_better is not None:
-        tone = "better" if (result.value > 0) == higher_is_better else "worse"
+    tone = "" if result.low is None else "noise"
+    if result.excludes_zero:
+        tone = "" if higher_is_better is None else "better" if (result.value > 0) == higher_is_better else "worse"
     return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .elements import MISSING, TONE_MARKS, Cell, Table
+from .elements import MISSING, Cell, Table
 
 _NEEDS = r"% needs \usepackage{booktabs,graphicx}"
 _NAMES = {name: name.upper() for name in ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "gpqa")}
@@ -82,8 +82,8 @@ def _main_rows(
             yield r"\addlinespace"
         named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
         cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]
-        marked = TONE_MARKS if intervals else {}  # what may be noise cannot be told without intervals
-        shown = (_escape(marked.get(cell.tone, "") + _without_commas(cell.text)) for cell in cells)
+        # What may be noise cannot be told without intervals.
+        shown = (_escape(cell.mark * intervals + _without_commas(cell.text)) for cell in cells)
         yield _row([_escape(label), *shown])
         if intervals:
             spans = (_escape(_without_commas(cell.interval)) for cell in cells)
@@ -109,7 +109,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _cell(cell: Cell) -> str:
     interval = rf" {{\scriptsize [{_escape(cell.interval)}]}}" if cell.interval else ""
-    return f"{_escape(TONE_MARKS.get(cell.tone, '') + cell.text)}{interval}"
+    return f"{_escape(cell.mark + cell.text)}{interval}"
 
 
 _LATEX = {

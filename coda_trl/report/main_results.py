@@ -1,33 +1,17 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..evaluation.bootstrap import Estimate, estimate, num_counted, replicates, summarise
+from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
-from ..evaluation.metrics import (
-    Outcomes,
-    Ratio,
-    accuracy,
-    correct_tokens,
-    mean_tokens,
-    pass_at_k,
-    truncated_share,
-    unscorable_share,
-    wrong_tokens,
-)
+from ..evaluation.metrics import correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
 from .comparison import ComparedRuns
-from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, text, tokens
-from .runs import Run, benchmark_order
+from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, text, tokens
+from .runs import METRICS, Run, benchmark_order
 from .style import end_at_100, error_bars, legend, panels
-
-Metric = Callable[[Outcomes], Ratio]
-
-_METRICS: dict[str, Metric] = {"accuracy": accuracy, "tokens": mean_tokens}
 
 INTRODUCTION = (
     "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
@@ -56,76 +40,18 @@ def main_results(comparison: ComparedRuns) -> Section:
 
 def all_benchmarks(runs: Iterable[Run]) -> list[str]:
     """Benchmarks that any run has, in the paper's order."""
-    return sorted({name for run in runs for name in (*run.samples, *run.summaries)}, key=benchmark_order)
+    return sorted({name for run in runs for name in run.benchmarks}, key=benchmark_order)
 
 
 def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -> dict[str, list[str]]:
     """What stands for itself where benchmarks are grouped: the groups, and the benchmarks that are in none."""
-    grouped = {name for members in groups.values() for name in members}
+    grouped = set(itertools.chain(*groups.values()))
     return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
 
 
-def benchmark_estimate(run: Run, benchmark: str, metric: str) -> Estimate | None:
-    """Accuracy or tokens of a run on a benchmark, from its samples or else its summary; `None` if it has neither."""
-    if benchmark in run.samples:
-        return estimate(_METRICS[metric](run.outcomes[benchmark]), benchmark_seed(benchmark))
-    return run.summaries.get(benchmark, {}).get(metric)
-
-
-def average_estimate(run: Run, benchmarks: list[str], metric: str) -> Estimate | None:
-    """Average over benchmarks, each with the same weight; `None` if the run lacks one."""
-    if len(benchmarks) == 1:
-        return benchmark_estimate(run, benchmarks[0], metric)
-    if not all(benchmark in run.samples for benchmark in benchmarks):
-        single = [benchmark_estimate(run, benchmark, metric) for benchmark in benchmarks]
-        return None if None in single else Estimate(float(np.mean([result.value for result in single])))
-    ratios = {benchmark: _METRICS[metric](run.outcomes[benchmark]) for benchmark in benchmarks}
-    value = float(np.mean([ratio.value for ratio in ratios.values()]))
-    draws = [replicates(ratio, benchmark_seed(benchmark)) for benchmark, ratio in ratios.items()]
-    return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
-
-
-def run_difference(run: Run, reference: Run, benchmarks: list[str]) -> Comparison | None:
-    """Difference of two runs on a benchmark or on the average of several, paired if both have samples; `None` if one
-    of them lacks a benchmark."""
-    if all(benchmark in each.samples for benchmark in benchmarks for each in (run, reference)):
-        mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
-        if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
-            return compare(mine, theirs)
-        return None
-    mine, theirs = ([average_estimate(each, benchmarks, name) for name in _METRICS] for each in (run, reference))
-    if None in (*mine, *theirs):
-        return None
-    (change,) = relative_change(np.array([mine[1].value]), np.array([theirs[1].value]))
-    return Comparison(Estimate(100 * (mine[0].value - theirs[0].value)), Estimate(float(change)), 0)
-
-
-def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
-    sets: Mapping[str, list[str]] = {name: [name] for name in benchmarks}
-    if len(benchmarks) > 1:
-        sets = {**sets, average_name(benchmarks): benchmarks}
-    results = [[average_estimate(run, names, metric) for names in sets.values()] for run in comparison.runs]
-    if metric == "accuracy":
-        show = [percent] * len(sets)
-    else:
-        show = [partial(number, digits=token_digits(column)) for column in zip(*results, strict=True)]
-    rows = [
-        [text(run.name), *(_or_missing(make, result) for make, result in zip(show, row, strict=True))]
-        for run, row in zip(comparison.runs, results, strict=True)
-    ]
-    marked, fewer = range(len(rows), len(rows) + len(comparison.others)), []
-    for run in comparison.others:
-        differences = [run_difference(run, comparison.reference, names) for names in sets.values()]
-        fewer += _fewer_pairs(run, comparison.reference, dict(zip(sets, differences, strict=True)))
-        rows.append([text(f"Δ {run.name}"), *(_or_missing(_CHANGES[metric], result) for result in differences)])
-    return Table(
-        key=metric,
-        title=title,
-        caption=_caption(comparison, metric, fewer),
-        header=["", *sets],
-        rows=rows,
-        differences=frozenset(marked),
-    )
+def average_name(benchmarks: Collection[str]) -> str:
+    """Heading of the average over benchmarks, unless one of them is called that."""
+    return "Average" if "Average" not in benchmarks else "Average of all"
 
 
 def group_note(groups: Mapping[str, list[str]], what: str) -> str:
@@ -134,66 +60,62 @@ def group_note(groups: Mapping[str, list[str]], what: str) -> str:
     return f" Groups are {what}. {named}." if groups else ""
 
 
-def average_name(benchmarks: Collection[str]) -> str:
-    """Heading of the average over benchmarks, unless one of them is called that."""
-    return "Average" if "Average" not in benchmarks else "Average of all"
-
-
 def join_models(tables: Mapping[str, Table]) -> Table:
     """The same table of several models as one, with the model in a first column."""
     first = next(iter(tables.values()))
     header = list(dict.fromkeys(name for table in tables.values() for name in table.header))
     rows, differences = [], set()
     for model, table in tables.items():
-        for position, row in enumerate(table.rows):
-            if position in table.differences:
-                differences.add(len(rows))
-            cells = dict(zip(table.header, row, strict=True))
-            rows.append([text(model), *(cells.get(name, Cell(MISSING)) for name in header)])
+        differences |= {len(rows) + position for position in table.differences}
+        named = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+        rows += [[text(model), *(row.get(name, Cell(MISSING)) for name in header)] for row in named]
     captions = dict.fromkeys(table.caption for table in tables.values())
     captions = captions if len(captions) == 1 else [f"{model}: {table.caption}" for model, table in tables.items()]
     header = ["Model", "Run", *header[1:]]
     return Table(first.key, first.title, " ".join(captions), header, rows, frozenset(differences))
 
 
-def token_digits(column: Iterable[Estimate | None]) -> int:
-    """Digits after the point for a column of token numbers: one if all are below 100."""
-    return 1 if all(result is None or not result.value >= 100 for result in column) else 0
+def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparison:
+    """On a benchmark or the average of several, paired if both have samples; NaN if a run lacks one of them, or the
+    runs have no problem in common."""
+    if all(name in each.samples for name in benchmarks for each in (run, reference)):
+        mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
+        if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
+            return compare(mine, theirs)
+        return Comparison(Estimate(np.nan), Estimate(np.nan), 0)
+    mine, theirs = ([each.estimate(metric, benchmarks).value for metric in METRICS] for each in (run, reference))
+    (change,) = relative_change(np.array([mine[1]]), np.array([theirs[1]]))
+    return Comparison(Estimate(100 * (mine[0] - theirs[0])), Estimate(float(change)), 0)
 
 
-def _or_missing(make: Callable[[Any], Cell], result: Any) -> Cell:
-    return Cell(MISSING) if result is None else make(result)
+def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
+    sets = {name: [name] for name in benchmarks}
+    if len(benchmarks) > 1:
+        sets[average_name(benchmarks)] = benchmarks
+    rows: list[dict[str, Cell | str]] = [{"": run.name} for run in comparison.runs]
+    rows += [{"": f"Δ {run.name}"} for run in comparison.others]
+    fewer: dict[str, list[str]] = {run.name: [] for run in comparison.others}
+    for name, of in sets.items():
+        results = [run.estimate(metric, of) for run in comparison.runs]
+        digits = 0 if any(result.value >= 100 for result in results) else 1
+        cells = [number(result, 100 if metric == "accuracy" else 1, digits) for result in results]
+        for run in comparison.others:
+            change = _difference(run, comparison.reference, of)
+            if metric == "accuracy":
+                cells.append(difference(change.accuracy_points))
+            else:
+                cells.append(difference(change.token_change, 0, "%", higher_is_better=False))
+            sizes = [len(each.outcomes[name].problems) for each in (run, comparison.reference) if name in each.samples]
+            if 0 < change.num_problems < max(sizes, default=0):
+                fewer[run.name].append(f"{run.name} {change.num_problems:,} in {name}")
+        for row, cell in zip(rows, cells, strict=True):
+            row[name] = cell
+    caption = _caption(comparison, metric, list(itertools.chain(*fewer.values())))
+    return table_of_rows(metric, title, caption, rows, range(len(comparison.runs), len(rows)))
 
 
-_CHANGES: dict[str, Callable[[Comparison], Cell]] = {
-    "accuracy": lambda result: difference(result.accuracy_points),
-    "tokens": lambda result: difference(result.token_change, digits=0, unit="%", higher_is_better=False),
-}
-
-
-def _fewer_pairs(run: Run, reference: Run, differences: Mapping[str, Comparison | None]) -> list[str]:
-    """Differences that rest on fewer problems than either run has."""
-    found = []
-    for benchmark, result in differences.items():
-        sides = [each.outcomes[benchmark].problems for each in (run, reference) if benchmark in each.outcomes]
-        if result is not None and len(sides) == 2 and result.num_problems < max(map(len, sides)):
-            found.append(f"{run.name} {result.num_problems:,} in {benchmark}")
-    return found
-
-
-def _problems(comparison: ComparedRuns) -> str:
-    """How many problems the numbers of each benchmark rest on."""
-    by_run = {
-        run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
-        for run in comparison.sampled
-    }
-    if len(set(by_run.values())) > 1:
-        return f"Problems: {'; '.join(f'{name}: {counts}' for name, counts in by_run.items())}."
-    return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
-
-
-def _caption(comparison: ComparedRuns, metric: str, fewer: list[str]) -> str:
-    sentences = ["95% intervals in brackets, where there are samples.", _problems(comparison)]
+def _caption(comparison: ComparedRuns, metric: str, fewer: Collection[str]) -> str:
+    sentences = ["95% intervals in brackets, where there are samples.", comparison.problems]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
         sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
@@ -214,31 +136,26 @@ def _details(comparison: ComparedRuns) -> Table:
         if benchmark not in run.samples:
             continue
         outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
-        problems, samples = len(outcomes.problems), outcomes.samples.sum()
-        lengths = correct_tokens(outcomes), wrong_tokens(outcomes)
-        shares = truncated_share(outcomes), unscorable_share(outcomes)
+        problems = len(outcomes.problems)
         rows.append(
-            [
-                text(benchmark),
-                text(run.name),
-                number(problems, digits=0),
-                number(samples / problems, digits=0),
-                *(percent(estimate(pass_at_k(outcomes, k), seed)) for k in tries),
-                *(tokens(estimate(ratio, seed)) for ratio in lengths),
-                *(percent(estimate(ratio, seed)) for ratio in shares),
-            ]
+            {
+                "Benchmark": benchmark,
+                "Run": run.name,
+                "Problems": number(problems, digits=0),
+                "n": number(outcomes.samples.sum() / problems, digits=0),
+                **{f"pass@{k}": percent(estimate(pass_at_k(outcomes, k), seed)) for k in tries},
+                "Tokens, correct": tokens(estimate(correct_tokens(outcomes), seed)),
+                "Tokens, wrong": tokens(estimate(wrong_tokens(outcomes), seed)),
+                "Truncated": percent(estimate(truncated_share(outcomes), seed)),
+                "Unscorable": percent(estimate(unscorable_share(outcomes), seed)),
+            }
         )
-    ends = ["Tokens, correct", "Tokens, wrong", "Truncated", "Unscorable"]
-    return Table(
-        key="details",
-        title="Details",
-        caption="pass@k: probability that at least one of k samples is correct, in percent, estimated without bias "
-        "from those with a verdict. Tokens of correct and of wrong answers. Truncated: percent of answers that ended "
-        "at the token limit. "
-        "Unscorable: percent without a verdict. " + comparison.without_verdict,
-        header=["Benchmark", "Run", "Problems", "n", *(f"pass@{k}" for k in tries), *ends],
-        rows=rows,
+    caption = (
+        "pass@k: probability that at least one of k samples is correct, in percent, estimated without bias from those "
+        "with a verdict. Tokens of correct and of wrong answers. Truncated: percent of answers that ended at the "
+        f"token limit. Unscorable: percent without a verdict. {comparison.without_verdict}"
     )
+    return table_of_rows("details", "Details", caption, rows)
 
 
 def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
@@ -246,13 +163,12 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
     figure, axes = panels(-(-len(sets) // columns), columns)
     data: dict[str, dict] = {}
     for panel, (title, benchmarks) in zip(axes, sets.items(), strict=False):
-        panel.set_title(title)
-        panel.set_xlabel("tokens per answer")
-        curves: dict[str, list[tuple[float, float]]] = {}
+        panel.set(title=title, xlabel="tokens per answer")
+        curves: dict[str, list[tuple[float, float, str]]] = {}
         for run in comparison.runs:
-            spent, share = (average_estimate(run, benchmarks, metric) for metric in ("tokens", "accuracy"))
-            if spent is None or share is None:
+            if not run.benchmarks.issuperset(benchmarks):
                 continue
+            spent, share = run.estimate("tokens", benchmarks), run.estimate("accuracy", benchmarks)
             family, style = run.name.partition("@")[0] if run.budget else run.name, comparison.styles[run.name]
             panel.errorbar(
                 spent.value,
@@ -278,12 +194,9 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
     for panel in axes[len(sets) :]:
         panel.set_visible(False)
     legend(figure, axes)
-    return Plot(
-        key="accuracy_against_tokens",
-        title="Accuracy against tokens",
-        caption="Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models given a "
-        f"token budget, such as L1) are joined to a curve. {_problems(comparison)}".rstrip()
-        + group_note(comparison.groups, "averages over benchmarks"),
-        canvas=figure,
-        data=data,
+    caption = (
+        "Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models given a token budget, such "
+        f"as L1) are joined to a curve. {comparison.problems}"
     )
+    caption = caption.rstrip() + group_note(comparison.groups, "averages over benchmarks")
+    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, figure, data)

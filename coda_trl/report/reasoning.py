@@ -4,12 +4,13 @@ import numpy as np
 
 from ..analysis.difficulty import pool_problems
 from ..analysis.reflection import REFLECTIVE_TERMS
-from ..evaluation.bootstrap import estimate
+from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import Ratio
 from .comparison import ComparedRuns
-from .elements import Cell, Section, Table, number, percent, text
+from .elements import Cell, Section, Table, number, percent, table_of_rows
 from .main_results import all_benchmarks, benchmark_sets, group_note
+from .runs import Run
 
 
 def reasoning(comparison: ComparedRuns) -> Section:
@@ -32,16 +33,23 @@ def reasoning(comparison: ComparedRuns) -> Section:
     return section
 
 
-def _reflection_row(columns: SampleColumns) -> list[Cell]:
+def _reflection_row(title: str, run: Run, columns: SampleColumns) -> dict[str, Cell | str]:
     marked = columns.counts["reflective"] == 1
-    samples = columns.per_problem(np.ones(len(columns.problem)))
-    graded = columns.per_problem(marked & ~np.isnan(columns.correct))
-    return [
-        number(len(columns.problems), digits=0),
-        number(len(columns.problem), digits=0),
-        percent(estimate(Ratio(columns.per_problem(marked), samples))),
-        percent(estimate(Ratio(columns.per_problem(marked & (columns.correct == 1)), graded))),
-    ]
+    graded = marked & ~np.isnan(columns.correct)
+    return {
+        "Benchmark": title,
+        "Run": run.name,
+        "Problems": number(len(columns.problems), digits=0),
+        "Responses": number(len(columns.problem), digits=0),
+        "Reflection ratio (%)": percent(_mean(columns, marked)),
+        "Correct ratio (%)": percent(_mean(columns, marked & (columns.correct == 1), graded)),
+    }
+
+
+def _mean(columns: SampleColumns, values: np.ndarray, among: np.ndarray | None = None) -> Estimate:
+    """Mean of a number of every sample, over all or over some of them."""
+    among = np.ones(len(columns.problem)) if among is None else among
+    return estimate(Ratio(columns.per_problem(values), columns.per_problem(among)))
 
 
 def _reflection_table(comparison: ComparedRuns) -> Table:
@@ -50,52 +58,41 @@ def _reflection_table(comparison: ComparedRuns) -> Table:
         for run in comparison.sampled:
             if run.samples.keys() >= set(names):
                 keys = [(name, problem) for name in names for problem in run.samples[name].problems]
-                rows.append([text(title), text(run.name), *_reflection_row(pool_problems(run.samples, keys))])
-    for _, view, run in comparison.in_band("hard"):
-        label = f"all {view.describe('hard').replace(' (', ' problems (', 1)}"
+                rows.append(_reflection_row(title, run, pool_problems(run.samples, keys)))
+    for band, view, run in comparison.in_bands("hard"):
+        label = f"all {view.describe(band).replace(' (', ' problems (', 1)}"
         if len(comparison.views) > 1:
             label = f"{label[:-1]}, of {view.sorted_by})"
-        hard = view.columns[run.name].take(view.chosen(run, "hard"))
-        rows.append([text(label), text(run.name), *_reflection_row(hard)])
-    return Table(
-        key="reflection",
-        title="Reflective responses",
-        caption=f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective "
-        "terms (whole words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
-        + comparison.without_verdict
-        + group_note(comparison.groups, "all their responses together"),
-        header=["Benchmark", "Run", "Problems", "Responses", "Reflection ratio (%)", "Correct ratio (%)"],
-        rows=rows,
+        rows.append(_reflection_row(label, run, view.samples(run, band)))
+    caption = (
+        f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective terms (whole "
+        "words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
     )
+    caption += comparison.without_verdict + group_note(comparison.groups, "all their responses together")
+    return table_of_rows("reflection", "Reflective responses", caption, rows)
 
 
 def _overthinking_table(comparison: ComparedRuns) -> Table:
     rows = []
-    several = len(comparison.views) > 1
-    for _, view, run in comparison.in_band("easy"):
-        columns = view.columns[run.name].take(view.chosen(run, "easy"))
-        checks, restatements = (columns.counts[name] for name in ("verifications", "restatements"))
-        readable, samples = (columns.per_problem(told) for told in (~np.isnan(restatements), np.ones(len(checks))))
-        repeated, checked = (
-            [estimate(Ratio(columns.per_problem(values), below)) for values in (counts, counts > at_most)]
-            for counts, below, at_most in ((np.nan_to_num(restatements), readable, 0), (checks, samples, 1))
-        )
+    for band, view, run in comparison.in_bands("easy"):
+        columns = view.samples(run, band)
+        checks, restatements = columns.counts["verifications"], columns.counts["restatements"]
+        readable, restatements = ~np.isnan(restatements), np.nan_to_num(restatements)
         rows.append(
-            [
-                *map(text, (view.sorted_by, run.name) if several else (run.name,)),
-                number(len(columns.problems), digits=0),
-                number(len(columns.problem), digits=0),
-                *(cell for mean, share in (repeated, checked) for cell in (number(mean, digits=2), percent(share))),
-            ]
+            comparison.label(view, run)
+            | {
+                "Problems": number(len(columns.problems), digits=0),
+                "Responses": number(len(columns.problem), digits=0),
+                "Restatements": number(_mean(columns, restatements, readable), digits=2),
+                "Restating (%)": percent(_mean(columns, restatements > 0, readable)),
+                "Checks": number(_mean(columns, checks), digits=2),
+                "Checking repeatedly (%)": percent(_mean(columns, checks > 1)),
+            }
         )
     bounds = dict.fromkeys(view.describe("easy") for view in comparison.views)
-    header = ["Run", "Problems", "Responses", "Restatements", "Restating (%)", "Checks", "Checking repeatedly (%)"]
-    return Table(
-        key="overthinking",
-        title="Overthinking on easy problems",
-        caption="Restatements: passages that repeat at least six words of the problem in a row. Checks: forms of "
-        "check, verify, re-evaluate, re-examine, confirm. Both per response, and the percent of responses that "
-        "restate at all or check more than once. Problems are sorted as above: " + ", ".join(bounds) + ".",
-        header=["Sorted by", *header] if several else header,
-        rows=rows,
+    caption = (
+        "Restatements: passages that repeat at least six words of the problem in a row. Checks: forms of check, "
+        "verify, re-evaluate, re-examine, confirm. Both per response, and the percent of responses that restate at "
+        f"all or check more than once. Problems are sorted as above: {', '.join(bounds)}."
     )
+    return table_of_rows("overthinking", "Overthinking on easy problems", caption, rows)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader
 
-from .elements import TONE_MARKS, Cell, Plot, Section, Table
+from .elements import Cell, Plot, Section, Table
 from .latex import latex
 from .style import number_axes, stack
 
@@ -115,7 +115,7 @@ def markdown(table: Table) -> str:
 
 def _plain(cell: Cell) -> str:
     interval = f" [{cell.interval}]" if cell.interval else ""
-    return f"{TONE_MARKS.get(cell.tone, '')}{cell.text}{interval}"
+    return f"{cell.mark}{cell.text}{interval}"
 
 
 def _items(sections: Sequence[Section], kind: type[Item]) -> Iterator[Item]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-import pickle
+import pickletools
 import re
 import sys
 import zipfile
@@ -17,15 +17,17 @@ import numpy as np
 from ..analysis.dynamics import find_trainer_state
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
-from ..evaluation.bootstrap import Estimate
+from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
 from ..evaluation.columns import Count, SampleColumns, load_samples
-from ..evaluation.comparison import in_terms_of
-from ..evaluation.metrics import Outcomes
+from ..evaluation.comparison import benchmark_seed, in_terms_of
+from ..evaluation.metrics import Outcomes, accuracy, mean_tokens
 from ..evaluation.rounding import format_number
 from ..evaluation.samples import SAMPLES_FILE
 
 SUMMARY_FILE = "summary.json"
 ARGUMENTS_FILE = "training_args.bin"
+
+METRICS = {"accuracy": accuracy, "tokens": mean_tokens}
 
 # The paper's order; other benchmarks follow by name.
 _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsenseqa", "gpqa")
@@ -52,6 +54,23 @@ class Run:
     def outcomes(self) -> dict[str, Outcomes]:
         """Samples summed up by problem, by benchmark."""
         return {benchmark: columns.outcomes for benchmark, columns in self.samples.items()}
+
+    @property
+    def benchmarks(self) -> set[str]:
+        """Benchmarks that it was evaluated on."""
+        return {*self.samples, *self.summaries}
+
+    def estimate(self, metric: str, benchmarks: Sequence[str]) -> Estimate:
+        """`"accuracy"` or `"tokens"` on a benchmark, or their average over several with the same weight each: from
+        samples if all have them, else from summaries; NaN if one has neither."""
+        if all(name in self.samples for name in benchmarks):
+            ratios = {name: METRICS[metric](self.outcomes[name]) for name in benchmarks}
+            draws = [replicates(ratio, benchmark_seed(name)) for name, ratio in ratios.items()]
+            value = float(np.mean([ratio.value for ratio in ratios.values()]))
+            return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
+        if len(benchmarks) == 1:
+            return self.summaries.get(benchmarks[0], {}).get(metric, Estimate(np.nan))
+        return Estimate(float(np.mean([self.estimate(metric, [name]).value for name in benchmarks])))
 
     @property
     def checkpoint(self) -> tuple[str, int] | None:
@@ -172,32 +191,18 @@ def _load_log(run: Run, path: Path) -> None:
     run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
 
 
-class _Inert:
-    """Stands for any class in a pickle, so that none is imported and none of its code runs."""
-
-    def __init__(self, *_: Any):
-        pass
-
-    def __setstate__(self, state: Any) -> None:
-        vars(self).update(state if isinstance(state, dict) else {})
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-
-class _InertUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> type:
-        return _Inert
-
-
 def _read_thresholds(path: Path) -> tuple[float, float] | None:
-    """Thresholds of the training arguments that transformers saves with every model; `None` if they are not CODA's."""
+    """Thresholds in the training arguments that transformers pickles with every model, without running the pickle;
+    `None` if they are not CODA's."""
     try:
         with zipfile.ZipFile(path) as archive:
             name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
-            arguments = vars(_InertUnpickler(archive.open(name)).load())
-        return arguments["coda_tau_easy"], arguments["coda_tau_hard"]
-    except (KeyError, zipfile.BadZipFile):
+            found = [(code.name, value) for code, value, _ in pickletools.genops(archive.read(name))]
+        # The value of a field follows its name, but for the place in the memo (`BINPUT`).
+        values = [value for code, value in found if value is not None and "PUT" not in code]
+        easy, hard = (values[values.index(f"coda_tau_{band}") + 1] for band in ("easy", "hard"))
+        return easy, hard
+    except (ValueError, zipfile.BadZipFile):
         return None
 
 
@@ -208,12 +213,11 @@ def _estimates(values: Any, where: str) -> dict[str, Estimate]:
         if not isinstance(values, dict) or name not in values:
             raise ValueError(f"{where}: `{name}` is missing; give it as a number or an object with `value`")
         found = values[name] if isinstance(values[name], dict) else {"value": values[name]}
-        numbers = [found.get(end) for end in ("value", "low", "high")]
-        for number in numbers:
+        value, *ends = (found.get(end) for end in ("value", "low", "high"))
+        for number in (value, *ends):
             if number is not None and not (isinstance(number, int | float) and 0 <= number <= most):
                 raise ValueError(f"{where}: `{name}` is {number!r}, but must be {needed}")
-        value, low, high = numbers
-        estimates[name] = Estimate(np.nan if value is None else value, low, high)  # without verdicts: no accuracy
+        estimates[name] = Estimate(np.nan if value is None else value, *ends)  # without verdicts: no accuracy
     return estimates
 
 
@@ -240,11 +244,9 @@ def _note_missing(run: Run) -> None:
     for benchmark, columns in run.samples.items():
         per_problem = columns.outcomes.samples
         if per_problem.min() < per_problem.max():
-            run.missing.append(
-                f"{benchmark}: between {per_problem.min():g} and {per_problem.max():g} samples a problem"
-            )
-        unscorable = int(np.isnan(columns.correct).sum())
-        if unscorable:
+            counts = f"between {per_problem.min():g} and {per_problem.max():g}"
+            run.missing.append(f"{benchmark}: {counts} samples a problem")
+        if unscorable := np.isnan(columns.correct).sum():
             run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, which count for tokens alone")
         if np.isnan(columns.counts["restatements"]).all():
             run.missing.append(f"{benchmark}: samples without `prompt`, so restatements cannot be counted")
@@ -278,9 +280,7 @@ def benchmark_order(name: str) -> tuple:
     return known, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
-@lru_cache(maxsize=512)
-def _restatements(problem: str) -> Restatements:
-    return Restatements(problem)
+_restatements = lru_cache(maxsize=512)(Restatements)
 
 
 def _count_restatements(sample: Mapping[str, Any]) -> float:

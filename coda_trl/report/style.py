@@ -67,6 +67,12 @@ def error_bars(results: Sequence[Estimate], scale: float = 1) -> np.ndarray:
     return scale * np.maximum(0, np.array(ends).T)
 
 
+def draw_estimates(panel: Axes, x: Any, results: Sequence[Estimate], scale: float = 1, **style: Any) -> None:
+    """Draws values times `scale` with their intervals."""
+    values, bars = [scale * result.value for result in results], error_bars(results, scale)
+    panel.errorbar(x, values, yerr=bars, capsize=2, markersize=5, **style)
+
+
 def number_axes(figure: Figure) -> None:
     """Gives every axis numbers to read: plain ones on logarithmic axes, however narrow, and commas in thousands."""
     for panel in figure.axes:

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
 from .comparison import ComparedRuns
-from .elements import MISSING, Cell, Plot, Section, Table, number, text
+from .elements import Cell, Plot, Section, Table, number, table_of_rows
 from .runs import Run
 from .style import legend, panels
 
@@ -37,35 +37,38 @@ def training(comparison: ComparedRuns) -> Section:
     if not logged:
         section.missing = "No run has a training log (trainer_state.json)."
         return section
-    figures = [
-        (
+    plots = [
+        _plot(
+            comparison,
             "gates",
             "Gate dynamics",
             "Mean gates: how much of a batch counts as easy, and how much as hard, to the policy at that step.",
             _curves(logged, _GATES),
         ),
-        (
+        _plot(
+            comparison,
             "dynamics",
             "Reward, shaping and length",
             "Easy penalty and hard bonus are averaged over all rollouts.",
             {"base reward": {run.name: _base_reward(run.log_history) for run in logged}}
             | _curves(logged, _SHAPING | _LENGTH),
         ),
-        (
+        _plot(
+            comparison,
             "regimes",
             "Length by difficulty",
             "Prompts that were easy or hard to the policy at that step, by the success rate of their group.",
             _curves(logged, _REGIMES),
         ),
-        (
+        _plot(
+            comparison,
             "evaluation",
             "Evaluation during training",
             "Unshaped reward and completion length on held-out problems.",
             _evaluation_curves(logged),
         ),
     ]
-    plots = (_plot(comparison, *figure) for figure in figures)
-    section.items = [*(plot for plot in plots if plot is not None), _table(logged)]
+    section.items = [*filter(None, plots), _table(logged)]
     without = [run.name for run in logged if curve(run.log_history, "coda/mean_w_easy") is None]
     if without:
         section.text += f" No gates were logged by {', '.join(without)}."
@@ -78,7 +81,7 @@ def _curves(runs: list[Run], titles: dict[str, str]) -> Curves:
 
 def _base_reward(log_history: list[dict]) -> Curve | None:
     key = base_reward_key(log_history)
-    return None if key is None else curve(log_history, key)
+    return key and curve(log_history, key)
 
 
 def _evaluation_curves(runs: list[Run]) -> Curves:
@@ -93,18 +96,14 @@ def _evaluation_curves(runs: list[Run]) -> Curves:
 
 
 def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: Curves) -> Plot | None:
-    present = {
-        panel: logged
-        for panel, lines in curves.items()
-        if (logged := {name: line for name, line in lines.items() if line is not None})
-    }
+    logged = {panel: {run: line for run, line in lines.items() if line} for panel, lines in curves.items()}
+    present = {panel: lines for panel, lines in logged.items() if lines}
     if not present:
         return None
     columns = 2 if len(present) in (2, 4) else min(3, len(present))
     figure, axes = panels(-(-len(present) // columns), columns, height=2.7)
     for axis, (panel, lines) in zip(axes, present.items(), strict=False):
-        axis.set_title(panel)
-        axis.set_xlabel("step")
+        axis.set(title=panel, xlabel="step")
         for name, line in lines.items():
             _draw(axis, line, comparison.styles[name], name)
         axis.margins(x=0.02)
@@ -128,24 +127,17 @@ def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
 
 
 def _table(runs: list[Run]) -> Table:
-    quantities = _GATES | _LENGTH
+    names = dict(zip(_GATES | _LENGTH, ("w_easy", "w_hard", "Length"), strict=True))
     rows = []
     for run in runs:
-        rewards = _ends(_base_reward(run.log_history), 3)
-        rest = [cell for key in quantities for cell in _ends(curve(run.log_history, key), 0 if key in _LENGTH else 3)]
-        rows.append([text(run.name), *rewards, *rest])
-    names = ["Base reward", "w_easy", "w_hard", "Length"]
-    return Table(
-        key="training",
-        title="Start and end of training",
-        caption="Means over the first and the last tenth of the logged steps.",
-        header=["Run", *(f"{name}, {end}" for name in names for end in ("start", "end"))],
-        rows=rows,
-    )
-
-
-def _ends(line: Curve | None, digits: int) -> list[Cell]:
-    if line is None:
-        return [Cell(MISSING), Cell(MISSING)]
-    tenth = max(1, len(line.values) // 10)
-    return [number(float(np.mean(part)), digits=digits) for part in (line.values[:tenth], line.values[-tenth:])]
+        lines = {"Base reward": _base_reward(run.log_history)}
+        lines |= {name: curve(run.log_history, key) for key, name in names.items()}
+        row: dict[str, Cell | str] = {"Run": run.name}
+        for name, line in lines.items():
+            values = np.array([np.nan]) if line is None else line.values
+            tenth, digits = max(1, len(values) // 10), 0 if name == "Length" else 3
+            row[f"{name}, start"] = number(float(np.mean(values[:tenth])), digits=digits)
+            row[f"{name}, end"] = number(float(np.mean(values[-tenth:])), digits=digits)
+        rows.append(row)
+    caption = "Means over the first and the last tenth of the logged steps."
+    return table_of_rows("training", "Start and end of training", caption, rows)
