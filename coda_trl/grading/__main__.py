@@ -5,7 +5,6 @@ import gzip
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -20,12 +19,7 @@ OUTCOMES = {True: "right", False: "wrong", None: "unscorable"}
 
 
 def read_cases(path: Path) -> Iterator[dict]:
-    """
-    Yields the cases of a JSON lines file (gzip if its name ends in `.gz`).
-
-    Raises:
-        `ValueError`: with the line number, for a line that is no case.
-    """
+    """Yields the cases of a JSON lines file (gzip if its name ends in `.gz`); a line that is none is an error."""
     with _open(path, "r") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -65,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
-    counts = Counter(dict.fromkeys([*OUTCOMES.values(), "timed out"], 0))
+    counts = dict.fromkeys([*OUTCOMES.values(), "timed out"], 0)
     cases = read_cases(options.cases)
     with pool, _open(options.out, "w") as out:
         for _ in track(range(0, total, BATCH), description="grading"):

@@ -10,8 +10,10 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from .extract import final_answer
 from .rules import Case, NoAlgebra, judge, prepare
@@ -21,8 +23,8 @@ _START_SECONDS = 120.0  # the server imports math-verify, perhaps from a slow ne
 _SILENCE_SECONDS = 20.0  # beyond the limit of a case: a server that says nothing for so long is replaced
 _ATTEMPTS = 3
 _START = (
-    "import sys; sys.path[:] = sys.argv[4:]; "
-    "from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:4]))"
+    "import sys; sys.path[:] = sys.argv[5:]; "
+    "from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:5]))"
 )
 _KNOWN_GOLDS = 65536
 
@@ -37,12 +39,11 @@ class Job(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Verdict on a job and the seconds it took; `stopped` (and `False`) if a limit or a crash ended it."""
+    """Verdict and the seconds it took; `stopped` (and `False`) if a limit or a crash ended the case."""
 
-    number: int
     verdict: bool | None
     seconds: float
-    stopped: bool
+    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class GradingPool:
             raise ValueError(f"`workers` is {workers}, but grading needs at least one worker process.")
         if timeout <= 0:
             raise ValueError(f"`timeout` is {timeout}, but a case needs a positive number of seconds.")
-        self.workers = workers or default_workers()
+        self.workers = workers
         self.timeout = timeout
         self.memory_mb = memory_mb
         self._lock = threading.Lock()
@@ -112,7 +113,7 @@ class GradingPool:
         self._readable: dict[str, bool] = {}
         _pools.add(self)
 
-    def __enter__(self) -> "GradingPool":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:
@@ -169,27 +170,28 @@ class GradingPool:
     def _results(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
         """Judges each case in this process or, if it needs algebra, in a worker."""
         waiting = []
-        for number, case in enumerate(cases):
+        for case in cases:
             start = time.perf_counter()
             try:
                 verdict = judge(case, NoAlgebra(), self._readable.get(case.gold, False))
             except Exception:  # `NeedsAlgebra`, or a fault, such as too deep a nesting, which may end no training
                 waiting.append(case)
             else:
-                yield case, Result(number, verdict, time.perf_counter() - start, stopped=False)
+                yield case, Result(verdict, time.perf_counter() - start)
         if waiting:
             yield from self._run(waiting)
 
     def _run(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
         """Sends cases to the server and yields each with its result, as they come."""
+        todo = dict(enumerate(cases))
         with self._lock:
-            todo = dict(enumerate(cases))
             for _ in range(_ATTEMPTS):
                 if self._server is None:
-                    self._server = _Server(self.workers, self.memory_mb)
+                    self._server = _Server(self.workers or default_workers(), self.memory_mb)
+                jobs = [Job(n, case, self._readable.get(case.gold, False), self.timeout) for n, case in todo.items()]
                 try:
-                    for result in self._server.grade(todo, self._readable, self.timeout):
-                        case = todo.pop(result.number)
+                    for number, result in self._server.grade(jobs):
+                        case = todo.pop(number)
                         if not result.stopped and len(self._readable) < _KNOWN_GOLDS:
                             self._readable[case.gold] = result.verdict is not None
                         yield case, result
@@ -199,31 +201,30 @@ class GradingPool:
                 except BaseException:  # Ctrl-C or a caller who stops: results would be left in the pipe
                     self._end_server()
                     raise
-            raise RuntimeError(
-                f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually "
-                "the machine is out of memory: give `GradingPool` fewer `workers` or less `memory_mb`."
-            )
+        raise RuntimeError(
+            f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually the "
+            "machine is out of memory: give `GradingPool` fewer `workers` or less `memory_mb`."
+        )
 
 
 class _Server:
     """The calling end of `coda_trl.grading.server`."""
 
     def __init__(self, workers: int, memory_mb: int):
-        owner = os.getpid()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, *map(str, [workers, memory_mb, owner, *sys.path])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+        self.window = 8 * workers  # cases on their way: even a server that hangs lets so few into the pipe
+        self.connection, other_end = Pipe()
+        descriptor, owner = other_end.fileno(), os.getpid()
+        process = subprocess.Popen(
+            [sys.executable, "-c", _START, *map(str, [descriptor, workers, memory_mb, owner]), *sys.path],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[descriptor],
             start_new_session=True,
         )
-        self.jobs = Connection(os.dup(self.process.stdin.fileno()), readable=False)
-        self.results = Connection(os.dup(self.process.stdout.fileno()), writable=False)
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.senders: list[threading.Thread] = []
-        self.end = weakref.finalize(self, _end, self.process, self.jobs, self.results, self.senders, owner)
+        other_end.close()
+        self.pid = process.pid
+        self.end = weakref.finalize(self, _end, process, self.connection, owner)
         try:
-            ready = self.results.poll(_START_SECONDS) and self.results.recv()
+            ready = self.connection.poll(_START_SECONDS) and self.connection.recv()
         except (EOFError, OSError):
             ready = False
         if not ready:
@@ -233,55 +234,38 @@ class _Server:
                 f"{sys.executable}."
             )
 
-    def grade(self, todo: dict[int, Case], readable: dict[str, bool], timeout: float) -> Iterator[Result]:
-        """Yields one result for each case of `todo`, in the order in which they are done."""
-        jobs = [Job(number, case, readable.get(case.gold, False), timeout) for number, case in todo.items()]
-        # In a thread, because a server that hangs fetches no more than a pipe holds.
-        self.senders[:] = [threading.Thread(target=_send, args=(self.jobs, jobs), daemon=True)]
-        self.senders[0].start()
-        for _ in jobs:
-            if not self.results.poll(timeout + _SILENCE_SECONDS):
+    def grade(self, jobs: list[Job]) -> Iterator[tuple[int, Result]]:
+        """Yields the number of each job with its result, in the order in which they are done."""
+        for job in jobs[: self.window]:
+            self.connection.send(job)
+        for done, job in enumerate(jobs, start=1):
+            if not self.connection.poll(job.timeout + _SILENCE_SECONDS):
                 raise EOFError
-            yield self.results.recv()
+            yield self.connection.recv()
+            for following in jobs[self.window + done - 1 : self.window + done]:
+                self.connection.send(following)
 
 
-def _send(jobs: Connection, message: list[Job]) -> None:
-    with suppress(OSError):  # the server is lost: no results will come
-        jobs.send(message)
-
-
-def _end(
-    process: subprocess.Popen, jobs: Connection, results: Connection, senders: list[threading.Thread], owner: int
-) -> None:
+def _end(process: subprocess.Popen, connection: Connection, owner: int) -> None:
     """Ends the server with its workers, unless this is a fork of the process that it serves."""
     if owner == os.getpid():
         with suppress(ProcessLookupError):  # it ended by itself
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for sender in senders:
-            sender.join()
-    jobs.close()
-    results.close()
+    connection.close()
+
+
+@cache
+def default_pool() -> GradingPool:
+    """The pool of this process that reward functions share, made when first asked for."""
+    return GradingPool()
 
 
 # Those of this process: a fork gets them with workers that serve the parent, and locks that may be held for ever.
 _pools: "weakref.WeakSet[GradingPool]" = weakref.WeakSet()
-_default: GradingPool | None = None
-_default_lock = threading.Lock()
-
-
-def default_pool() -> GradingPool:
-    """The pool of this process that reward functions share, made when first asked for."""
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = GradingPool()
-        return _default
 
 
 def _after_fork() -> None:
-    global _default, _default_lock
-    _default, _default_lock = None, threading.Lock()
     for pool in _pools:
         pool._lock, pool._server = threading.Lock(), None
 

@@ -1,10 +1,9 @@
 """
-The process between a trainer and the workers: it reads cases from standard input and answers on standard output.
+The process between a trainer and the workers.
 
-Workers are forked from here and not from the trainer, because forking a process that uses CUDA or threads is unsafe,
-because starting new Python workers would run the user's script again, and because this process has math-verify
-imported and warm, so that a worker that had to be killed is replaced within milliseconds. The process leads a process
-group of its own; whoever ends it ends the group, so that nothing is left behind.
+Workers are forked from here and not from the trainer: forking a process that uses CUDA or threads is unsafe, and new
+Python workers would run the user's script again. This process has math-verify imported and warm, so that a worker that
+had to be killed is replaced within milliseconds. It leads a process group; whoever ends it ends the group.
 """
 
 import gc
@@ -30,18 +29,13 @@ TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expressi
 WORKING_SHARE = 0.9  # of the time limit; the rest is for ending and replacing a worker that reaches it
 CPU_SLACK = 5.0  # seconds of CPU time beyond the limit after which the kernel ends a worker that nobody else can end
 ATTEMPTS = 3  # at a case whose worker dies
-_WARM_UP = [  # the parser learns every construct at its first occurrence, which takes ten times as long
-    r"-\frac{3\sqrt{2}}{5} + 2\pi",
-    r"\sqrt{\frac{7}{4}} \cdot 3",
-    r"x^{2} - 5x + 6",
-    r"\frac{(a+b)^{2}}{2ab}",
+_WARM_UP = (  # the parser learns every construct at its first occurrence, which takes ten times as long
+    r"-\frac{3\sqrt{2}}{5} + 2\pi \cdot \sqrt[3]{4} + \log_{2} 8 + \ln 3",
+    r"|x - 1| + e^{x} + 3! + 2^{n - 1} - \frac{(a+b)^{2}}{2ab} + 2 \sin 2x \cos x - \tan(x)",
     r"\begin{pmatrix} 1 & -2 \\ 3 & \frac{4}{5} \end{pmatrix}",
-    r"2 \sin 2x \cos x - \tan(x)",
     r"y = 2x + 3",
     r"F_{n} = \sum_{k=0}^{n-1} F_{k} F_{n-k-1}",
-    r"\sqrt[3]{4} + \log_{2} 8 + \ln 3",
-    r"|x - 1| + e^{x} + 3! + 2^{n - 1}",
-]
+)
 
 
 def grade_job(job: Job) -> tuple[bool | None, float]:
@@ -85,20 +79,17 @@ class Server:
 
     def _finish(self, job: Job, future: Future, attempt: int) -> None:
         error = future.exception()
-        if error is None:
-            self._send(job, *future.result())
-        elif isinstance(error, BrokenProcessPool):
+        if isinstance(error, BrokenProcessPool):
             # A worker was killed while none worked, which ends all waiting cases so; the caller sends them to a new
             # server.
             _end_group()
         elif isinstance(error, ProcessExpired) and attempt < ATTEMPTS:  # perhaps killed from outside
             self.submit(job, attempt + 1)
         else:
-            self._send(job, False, job.timeout if isinstance(error, TimeoutError) else 0.0, stopped=True)
-
-    def _send(self, job: Job, verdict: bool | None, seconds: float, stopped: bool = False) -> None:
-        with self.lock:
-            self.output.send(Result(job.number, verdict, seconds, stopped))
+            seconds = job.timeout if isinstance(error, TimeoutError) else 0.0
+            result = Result(False, seconds, stopped=True) if error else Result(*future.result())
+            with self.lock:
+                self.output.send((job.number, result))
 
 
 def _end_group() -> None:
@@ -106,27 +97,25 @@ def _end_group() -> None:
 
 
 def _watch_parent(parent: int) -> None:
-    """Standard input may stay open in other children of a trainer that died."""
+    """The connection may stay open in other children of a trainer that died."""
     while os.getppid() == parent:
         time.sleep(0.5)
     _end_group()
 
 
-def serve(workers: int, memory_mb: int, parent: int) -> None:
-    """Says `"ready"`, grades the lists of [`Job`] that come, and ends this process group when standard input ends."""
+def serve(descriptor: int, workers: int, memory_mb: int, parent: int) -> None:
+    """Says `"ready"`, grades each [`Job`] that comes, and ends this process group when the connection ends."""
     signal.signal(signal.SIGTERM, lambda *_: _end_group())
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
-    jobs, output = Connection(os.dup(0), writable=False), Connection(os.dup(1), readable=False)
-    os.dup2(2, 1)  # whatever prints must not reach the caller
     for text in _WARM_UP:
         algebra.equal(text, text + " + 0")
     gc.freeze()  # forked workers share what is loaded
     CONSTS.sleep_unit = 0.02  # how often the pool looks for workers over their time; this process has no other pool
-    server = Server(output, workers, memory_mb)
-    output.send("ready")
+    connection = Connection(descriptor)
+    server = Server(connection, workers, memory_mb)
+    connection.send("ready")
     try:
         while True:
-            for job in jobs.recv():
-                server.submit(job)
+            server.submit(connection.recv())
     except (EOFError, OSError, KeyboardInterrupt):
         _end_group()
