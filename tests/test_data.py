@@ -355,7 +355,7 @@ def test_last_box(solution, gold):
 def test_golds_that_cannot_be_found_are_errors():
     with pytest.raises(ValueError, match="no .boxed"):
         last_boxed("the answer is 7")
-    with pytest.raises(ValueError, match="does not close"):
+    with pytest.raises(ValueError, match="that closes"):
         last_boxed(r"\boxed{7")
     with pytest.raises(ValueError, match="####"):
         gsm8k_answer("#### ")

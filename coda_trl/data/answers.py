@@ -1,5 +1,7 @@
 r"""Golds from worked solutions: the `#### 42` of GSM8K and the last `\boxed{}` of MATH."""
 
+from ..grading import final_answer
+
 
 def gsm8k_answer(text: str) -> str:
     """
@@ -26,31 +28,8 @@ def gsm8k_answer(text: str) -> str:
 
 
 def last_boxed(text: str) -> str:
-    r"""
-    Content of the last `\boxed{...}` (or `\fbox{...}`, or `\boxed 2`) of a MATH solution.
-
-    Raises:
-        ValueError: If there is none, or its braces do not close.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.data.answers import last_boxed
-
-    >>> last_boxed(r"So it is $\boxed{1}$, or rather $\boxed{\frac{1}{2}}$.")
-    '\\frac{1}{2}'
-
-    ```
-    """
-    start = max(text.rfind(r"\boxed"), text.rfind(r"\fbox"))
-    if start < 0:
-        raise ValueError(r"no \boxed{}")
-    rest = text[start:].removeprefix(r"\boxed").removeprefix(r"\fbox").lstrip()
-    if not rest.startswith("{"):
-        return rest.split("$")[0].strip()
-    depth = 0
-    for end, character in enumerate(rest):
-        depth += (character == "{") - (character == "}")
-        if depth == 0:
-            return rest[1:end].strip()
-    raise ValueError(r"a \boxed{} that does not close")
+    r"""Content of the last box of a MATH solution; a `ValueError` if there is none, or its braces do not close."""
+    answer = final_answer(text)
+    if answer is None:
+        raise ValueError(r"no \boxed{} that closes")
+    return answer.strip()

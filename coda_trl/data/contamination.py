@@ -6,13 +6,13 @@ recur; so problems that share half of their runs are counted apart.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from datasets import Dataset
 
-from .prompts import INSTRUCTION
+from .prompts import INSTRUCTION, Messages
 
 N = 13
 
@@ -42,19 +42,16 @@ class Overlap:
     training_rows: tuple[int, ...]
 
 
-def question_text(prompt: str | list[dict[str, str]]) -> str:
+def question_text(prompt: str | Messages) -> str:
     """The question in a prompt: its text up to the instruction, which all prompts have in common."""
     text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
     return text.rpartition(f"\n\n{INSTRUCTION}")[0] or text
 
 
-def words(text: str) -> tuple[str, ...]:
-    """Words of a text in lower case: runs of letters or digits, whatever spacing and LaTeX marks are between."""
-    return tuple(re.findall(r"[^\W_]+", text.lower()))
-
-
-def _runs(tokens: tuple[str, ...]) -> set[tuple[str, ...]]:
-    return {tokens[start : start + N] for start in range(len(tokens) - N + 1)}
+def _traces(prompt: str | Messages) -> tuple[str, set[str]]:
+    """The words of a question (runs of letters or digits) as one text, which "=" marks, and all runs of 13 of them."""
+    words = re.findall(r"[^\W_]+", question_text(prompt).lower())
+    return " ".join(["=", *words]), {" ".join(words[start : start + N]) for start in range(len(words) - N + 1)}
 
 
 def find_overlap(training: Dataset, benchmarks: Mapping[str, Dataset]) -> dict[str, Overlap]:
@@ -83,37 +80,24 @@ def find_overlap(training: Dataset, benchmarks: Mapping[str, Dataset]) -> dict[s
 
     ```
     """
-    problems = {name: [words(question_text(prompt)) for prompt in rows["prompt"]] for name, rows in benchmarks.items()}
-    whole = defaultdict(list)  # training rows by text, for the texts that evaluation sets have
-    holders = defaultdict(list)  # training rows by run, likewise
-    for tokens in (tokens for rows in problems.values() for tokens in rows):
-        whole[tokens] = []
-        for run in _runs(tokens):
-            holders[run] = []
+    problems = {name: list(map(_traces, rows["prompt"])) for name, rows in benchmarks.items()}
+    rows_with = {trace: [] for pairs in problems.values() for text, runs in pairs for trace in (text, *runs)}
     for row, prompt in enumerate(training["prompt"]):
-        tokens = words(question_text(prompt))
-        if tokens in whole:
-            whole[tokens].append(row)
-        for run in _runs(tokens) & holders.keys():
-            holders[run].append(row)
-    return {name: _count(rows, whole, holders) for name, rows in problems.items()}
+        text, runs = _traces(prompt)
+        for trace in rows_with.keys() & {text, *runs}:
+            rows_with[trace].append(row)
+    return {name: _count(pairs, rows_with) for name, pairs in problems.items()}
 
 
-def _count(problems: Iterable[tuple[str, ...]], whole: Mapping, holders: Mapping) -> Overlap:
-    total = identical = half = any_run = 0
+def _count(problems: Sequence[tuple[str, set[str]]], rows_with: Mapping[str, list[int]]) -> Overlap:
+    identical = half = some = 0
     training_rows = set()
-    for tokens in problems:
-        total += 1
-        runs = _runs(tokens)
-        shared = sum(bool(holders[run]) for run in runs)
-        is_identical, is_half = bool(whole[tokens]), bool(runs) and 2 * shared >= len(runs)
+    for text, runs in problems:
+        shared = sum(bool(rows_with[run]) for run in runs)
+        is_identical = bool(rows_with[text])
         identical += is_identical
-        half += is_identical or is_half
-        any_run += is_identical or shared > 0
-        training_rows.update(whole[tokens])
-        if is_half:
-            counts = defaultdict(int)
-            for row in (row for run in runs for row in holders[run]):
-                counts[row] += 1
-            training_rows.update(row for row, count in counts.items() if 2 * count >= len(runs))
-    return Overlap(total, identical, half, any_run, tuple(sorted(training_rows)))
+        half += is_identical or 0 < len(runs) <= 2 * shared
+        some += is_identical or shared > 0
+        counts = Counter(row for run in runs for row in rows_with[run])
+        training_rows.update(rows_with[text], (row for row, count in counts.items() if 2 * count >= len(runs)))
+    return Overlap(len(problems), identical, half, some, tuple(sorted(training_rows)))

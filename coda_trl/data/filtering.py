@@ -39,8 +39,7 @@ def drop_long_prompts(
     dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
 ) -> tuple[Dataset, PromptLengths]:
     """
-    Keeps the rows whose prompt has at most `max_length` tokens, counted as the model sees it (chat template and
-    opening of the answer included).
+    Keeps the rows whose prompt has at most `max_length` tokens, with chat template and opening of the answer.
 
     Args:
         dataset (`Dataset`):
@@ -57,8 +56,7 @@ def drop_long_prompts(
         ValueError: If nothing is left.
     """
 
-    def measure(batch: dict[str, list]) -> dict[str, list[int]]:
-        prompts = batch["prompt"]
+    def measure(prompts: list) -> dict[str, list[int]]:
         if isinstance(prompts[0], str):
             ids = tokenizer(prompts)["input_ids"]
         else:
@@ -66,8 +64,14 @@ def drop_long_prompts(
             ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
         return {"length": [len(prompt) for prompt in ids]}
 
-    lengths = dataset.map(
-        measure, batched=True, remove_columns=dataset.column_names, desc="Prompt lengths", keep_in_memory=True
+    prompts = dataset.select_columns("prompt")
+    lengths = prompts.map(
+        measure,
+        batched=True,
+        input_columns="prompt",
+        remove_columns="prompt",
+        desc="Prompt lengths",
+        keep_in_memory=True,
     )["length"]
     kept = [index for index, length in enumerate(lengths) if length <= max_length]
     report = PromptLengths(max_length, len(lengths), len(lengths) - len(kept), max(lengths))

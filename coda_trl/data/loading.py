@@ -42,12 +42,10 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) ->
 
     Returns:
         `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all columns
-            of the original; one of those that is called `prompt`, `solution`, `source` or `n_gold` itself is kept as
-            `original_<name>`.
+            of the original, `original_<name>` for those that are called `prompt`, `solution`, `source` or `n_gold`.
 
     Raises:
-        DataError: If the name is unknown, a file is missing or damaged, or a column is missing. The message lists what
-            was found.
+        DataError: If the name is unknown, a file is missing or damaged, or a column is missing. Says what was found.
 
     Example:
 
@@ -119,9 +117,6 @@ def load_training_set(
 
     Returns:
         `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget.
-
-    Raises:
-        DataError: As in [`load_source`].
     """
     specs = [specs] if isinstance(specs, str) else specs
     parts = []
@@ -141,9 +136,6 @@ def load_evaluation_set(spec: str) -> Dataset:
     Args:
         spec (`str`):
             One of [`BENCHMARKS`], or `NAME=LOCATION` as in [`load_source`].
-
-    Returns:
-        `Dataset`: Rows as in [`load_source`].
 
     Raises:
         DataError: As in [`load_source`], or if it is not an evaluation set.

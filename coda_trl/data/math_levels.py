@@ -3,11 +3,7 @@
 import hashlib
 import re
 
-from .answers import last_boxed
-from .prompts import Messages, math_prompt
-from .reading import Row
-
-# The `fingerprint` of each of the 43 level-1 problems of MATH500, which is drawn from MATH's test split.
+# The `text_hash` of each of the 43 level-1 problems of MATH500, which is drawn from MATH's test split.
 MATH500_LEVEL1 = frozenset(
     """
     031c8afa3cee 0bd11c62ee25 1400f42ecab1 1853e54e0ecb 21eeb8b306b0 2413fc13c57a 31759d32d4c9 381ce84ca6cf
@@ -28,13 +24,3 @@ def text_hash(problem: str) -> str:
 def is_level1(level: str | int | float) -> bool:
     """Whether a level (`"Level 1"`, `1`, `1.0`) is 1. The two problems of `"Level ?"` are not."""
     return str(level).removeprefix("Level ") in ("1", "1.0")
-
-
-def in_math500(problem: str) -> bool:
-    """Whether a level-1 problem is one of MATH500."""
-    return text_hash(problem) in MATH500_LEVEL1
-
-
-def from_solution(row: Row) -> tuple[Messages, str]:
-    """Prompt and gold of a row without an answer column: the gold is what the worked solution boxes last."""
-    return math_prompt(row["problem"]), last_boxed(row["solution"])

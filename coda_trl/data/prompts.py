@@ -17,14 +17,11 @@ Messages = list[dict[str, str]]
 
 def math_prompt(question: str) -> Messages:
     r"""
-    Prompt for a question whose answer is written out.
+    One user turn that asks a question whose answer is written out.
 
     Args:
         question (`str`):
             Text of the problem.
-
-    Returns:
-        `list[dict[str, str]]`: One user turn.
 
     Example:
 
@@ -43,18 +40,13 @@ def math_prompt(question: str) -> Messages:
 
 def choice_prompt(question: str, labels: list[str], options: list[str]) -> Messages:
     r"""
-    Prompt for a question with lettered options.
+    One user turn that asks a question with lettered options.
 
     Args:
         question (`str`):
             Text of the question.
-        labels (`list[str]`):
-            Letters of the options, in order.
-        options (`list[str]`):
-            Texts of the options. White space around them is dropped (some of GPQA's end in a newline).
-
-    Returns:
-        `list[dict[str, str]]`: One user turn.
+        labels (`list[str]`), options (`list[str]`):
+            Letters and texts of the options. White space around texts is dropped (some of GPQA's end in a newline).
 
     Example:
 
@@ -94,9 +86,6 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
         seed (`int`, *optional*, defaults to `42`):
             Seed of the draw.
 
-    Returns:
-        `Dataset`: The rows with the longer prompt and `n_gold`.
-
     Raises:
         ValueError: If the range is empty or starts below 1.
 
@@ -127,15 +116,11 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
 
 def to_plain_text(dataset: Dataset) -> Dataset:
     """
-    Turns conversational prompts of one user turn into plain strings, which TRL feeds to the model without a chat
-    template. For base models that have none.
+    Turns conversational prompts of one user turn into its text and a newline, for base models without a chat template.
 
     Args:
         dataset (`Dataset`):
             Rows with a conversational `prompt`.
-
-    Returns:
-        `Dataset`: The rows with the text of the turn, and a newline, as `prompt`.
 
     Raises:
         DataError: If a prompt has several messages, of which plain text could not tell who says what.

@@ -36,29 +36,19 @@ def read_rows(location: str, configs: Sequence[str | None] = (None,), splits: Se
 
     Args:
         location (`str`):
-            Path of a `.jsonl`, `.json`, `.csv` (each optionally with `.gz`, but `.csv`) or `.parquet` file, or id of a
-            hub data set.
-        configs (`Sequence[str]`, *optional*, defaults to `(None,)`):
-            Hub configurations to read, one after the other. Not used for a file.
-        splits (`Sequence[str]`, *optional*, defaults to `("train",)`):
-            Hub splits to read of each configuration. Not used for a file.
-
-    Returns:
-        `list[dict]`: The rows.
+            Path of a file with one of the endings in `SUFFIXES`, or id of a hub data set.
+        configs (`Sequence[str]`, *optional*, defaults to `(None,)`), splits (`Sequence[str]`, *optional*, defaults to `("train",)`):
+            Hub configurations, and splits of each, to read one after the other. Not used for a file.
 
     Raises:
         DataError: If a file is missing, empty or damaged (with its name and line).
         DatasetUnavailableError: If a hub data set cannot be fetched.
-    """
-    if is_local(location):
-        rows = read_file(Path(location).expanduser())
-        if not rows:
-            raise DataError(f"{location} holds no rows.")
-        return rows
-    rows = []
-    for config in configs:
-        for split in splits:
-            rows.extend(_read_hub(location, config, split))
+    """  # noqa: E501
+    if not is_local(location):
+        return [row for config in configs for split in splits for row in _read_hub(location, config, split)]
+    rows = read_file(Path(location).expanduser())
+    if not rows:
+        raise DataError(f"{location} holds no rows.")
     return rows
 
 
@@ -76,40 +66,34 @@ def _read_hub(name: str, config: str | None, split: str) -> list[Row]:
 def read_file(path: Path) -> list[Row]:
     """Reads all rows of a local file, see [`read_rows`]."""
     if not path.is_file():
-        beside = sorted(p.name for p in path.parent.glob("*") if p.is_file()) if path.parent.is_dir() else []
+        beside = sorted(p.name for p in path.parent.glob("*") if p.is_file())
         raise DataError(f"There is no file {path}. Files in {path.parent}: {', '.join(beside[:20]) or 'none'}.")
     if not path.name.endswith(SUFFIXES):
         raise DataError(f"{path} is of no known kind. Known endings: {', '.join(SUFFIXES)}.")
-    if path.suffix == ".parquet":
-        try:
-            return pyarrow.parquet.read_table(path).to_pylist()
-        except pyarrow.ArrowException as error:
-            raise DataError(f"{path} is not a readable parquet file: {error}") from error
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rt", encoding="utf-8", newline="") as file:
-            if path.suffix == ".csv":
-                return list(csv.DictReader(file))
-            return list(_json_rows(path, file))
+        if path.suffix == ".parquet":
+            return pyarrow.parquet.read_table(path).to_pylist()
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file) if path.suffix == ".csv" else _json_rows(path, file))
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{path} is not a readable parquet file: {error}") from error
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is damaged: {error}. Copy it again.") from error
 
 
 def _json_rows(path: Path, file: TextIO) -> Iterator[Row]:
     """Rows of JSON lines, or of one JSON array, which some data sets keep under either ending."""
-    first = file.read(1)
+    is_array = file.read(1) == "["
     file.seek(0)
-    if first == "[":
+    try:
+        lines = json.load(file) if is_array else file
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path} is damaged: {error}.") from error
+    for number, line in enumerate(lines, start=1):
+        if isinstance(line, str) and not line.strip():
+            continue
         try:
-            rows = json.load(file)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path} is damaged: {error}.") from error
-        numbered = enumerate(rows, start=1)
-    else:
-        numbered = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-    for number, row in numbered:
-        try:
-            row = json.loads(row) if isinstance(row, str) else row
+            row = json.loads(line) if isinstance(line, str) else line
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {number}, is not JSON: {error}.") from error
         if not isinstance(row, dict):

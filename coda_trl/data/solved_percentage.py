@@ -37,34 +37,31 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
     Checks that `solved_percentage` is a success rate in percent, and not a failure rate or a fraction.
 
     Args:
-        problems (`Sequence[str]`):
-            Texts of all problems of the data set, the easy ones as well.
-        solved_percentage (`Sequence[float]`):
-            The annotated values, in the same order.
+        problems (`Sequence[str]`), solved_percentage (`Sequence[float]`):
+            Texts of all problems of the data set, the easy ones as well, and their annotated values.
 
     Raises:
         DataError: If a value is outside 0..100, if all are within 0..1 (a fraction), or if problems that look harder
             were not solved less often, by more than the standard error of the difference.
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
+    spans = f"`solved_percentage` spans {lowest:g} to {highest:g}"
     if not (lowest >= 0 and highest <= 100):
-        raise DataError(f"`solved_percentage` spans {lowest:g} to {highest:g}, but must be in 0..100.")
+        raise DataError(f"{spans}, but must be in 0..100.")
     if highest <= 1 and len(set(solved_percentage)) > 1:
-        raise DataError(
-            f"`solved_percentage` spans {lowest:g} to {highest:g}: that is a fraction. Multiply it by 100."
-        )
-    hard, plain = [], []
-    for problem, solved in zip(problems, solved_percentage, strict=True):
-        words = competition_words(problem)
-        if words >= 2:
-            hard.append(solved)
-        elif words == 0:
-            plain.append(solved)
+        raise DataError(f"{spans}: that is a fraction. Multiply it by 100.")
+    words = list(map(competition_words, problems))
+    hard = [solved for solved, count in zip(solved_percentage, words, strict=True) if count >= 2]
+    plain = [solved for solved, count in zip(solved_percentage, words, strict=True) if count == 0]
+    cannot_tell = (
+        "Cannot tell which way `solved_percentage` runs: {}. Load the whole annotated data set, not a part of it."
+    )
     if not hard or not plain:
         raise DataError(
-            f"Cannot tell which way `solved_percentage` runs: of {len(problems)} problems {len(hard)} read like "
-            f"competition problems and {len(plain)} like plain ones, and the check compares the two. Load the whole "
-            "annotated data set, not a part of it."
+            cannot_tell.format(
+                f"of {len(problems)} problems {len(hard)} read like competition problems and {len(plain)} like plain "
+                "ones, and the check compares the two"
+            )
         )
     hard_mean, plain_mean = mean(hard), mean(plain)
     seen = (
@@ -78,7 +75,4 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
             "hold a difficulty (100 minus the success rate); turn it round."
         )
     if plain_mean - hard_mean <= standard_error:
-        raise DataError(
-            f"Cannot tell which way `solved_percentage` runs: {seen}, which is no difference beyond chance. Load the "
-            "whole annotated data set, not a part of it."
-        )
+        raise DataError(cannot_tell.format(f"{seen}, which is no difference beyond chance"))

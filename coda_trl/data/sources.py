@@ -13,8 +13,8 @@ from functools import partial
 from datasets import Dataset
 
 from ..ladder import make_dataset
-from .answers import gsm8k_answer
-from .math_levels import from_solution, in_math500, is_level1
+from .answers import gsm8k_answer, last_boxed
+from .math_levels import MATH500_LEVEL1, is_level1, text_hash
 from .prompts import Messages, choice_prompt, math_prompt
 from .reading import DataError, Row
 from .solved_percentage import HARD_BELOW, check_solved_percentage
@@ -136,7 +136,7 @@ def _math_level1(rows: list[Row]) -> list[Row]:
     if column not in rows[0]:
         raise DataError(f"MATH has no column 'level' or 'difficulty' here. Found: {', '.join(rows[0])}.")
     level1 = [row for row in rows if is_level1(row[column])]
-    kept = [row for row in level1 if not in_math500(row["problem"])]
+    kept = [row for row in level1 if text_hash(row["problem"]) not in MATH500_LEVEL1]
     logger.info(
         "MATH level 1: %s of %s problems; %s of them left out because they are in MATH500.",
         f"{len(level1):,}", f"{len(rows):,}", len(level1) - len(kept),
@@ -158,6 +158,15 @@ def _hard_problems(rows: list[Row]) -> list[Row]:
     return hard
 
 
+def _benchmark(hub: str, *schemas: Schema, config: str | None = None, split: str = "test") -> Source:
+    return Source(hub, schemas, configs=(config,), splits=(split,), is_benchmark=True)
+
+
+_GSM8K = _text("question", "answer", gsm8k_answer)
+_MATH_SUBJECTS = (
+    "algebra counting_and_probability geometry intermediate_algebra number_theory prealgebra precalculus".split()
+)
+
 SOURCES: dict[str, Source] = {
     # Training
     "deepscaler": Source("agentica-org/DeepScaleR-Preview-Dataset", (_text("problem", "answer"),), rows=40_315),
@@ -167,19 +176,11 @@ SOURCES: dict[str, Source] = {
         configs=("Difficulty Score",),
         select=_hard_problems,
     ),
-    "gsm8k_train": Source("openai/gsm8k", (_text("question", "answer", gsm8k_answer),), configs=("main",), rows=7_473),
+    "gsm8k_train": Source("openai/gsm8k", (_GSM8K,), configs=("main",), rows=7_473),
     "math_level1": Source(
         "EleutherAI/hendrycks_math",
-        (_text("problem", "answer"), Schema(("problem", "solution"), from_solution)),
-        configs=(
-            "algebra",
-            "counting_and_probability",
-            "geometry",
-            "intermediate_algebra",
-            "number_theory",
-            "prealgebra",
-            "precalculus",
-        ),
+        (_text("problem", "answer"), _text("problem", "solution", last_boxed)),
+        configs=tuple(_MATH_SUBJECTS),
         splits=("train", "test"),
         select=_math_level1,
         rows=958,  # 564 + 437, less the 43 of MATH500
@@ -190,18 +191,12 @@ SOURCES: dict[str, Source] = {
     "ladder_hard": Source(None, (), generate=partial(make_dataset, rung_shares={6: 1}), rows=10_000),
     "custom": Source(None, (custom_schema(),)),
     # Evaluation
-    "svamp": Source("ChilleD/SVAMP", (_text("question_concat", "Answer"),), splits=("test",), is_benchmark=True),
-    "gsm8k": Source(
-        "openai/gsm8k",
-        (_text("question", "answer", gsm8k_answer),),
-        configs=("main",),
-        splits=("test",),
-        is_benchmark=True,
-    ),
-    "math500": Source("HuggingFaceH4/MATH-500", (_text("problem", "answer"),), splits=("test",), is_benchmark=True),
-    "amc23": Source("math-ai/amc23", (_text("question", "answer"),), splits=("test",), is_benchmark=True),
-    "aime24": Source(
-        "Maxwell-Jia/AIME_2024", (_text("Problem", "Answer"), _text("problem", "answer")), is_benchmark=True
+    "svamp": _benchmark("ChilleD/SVAMP", _text("question_concat", "Answer")),
+    "gsm8k": _benchmark("openai/gsm8k", _GSM8K, config="main"),
+    "math500": _benchmark("HuggingFaceH4/MATH-500", _text("problem", "answer")),
+    "amc23": _benchmark("math-ai/amc23", _text("question", "answer")),
+    "aime24": _benchmark(
+        "Maxwell-Jia/AIME_2024", _text("Problem", "Answer"), _text("problem", "answer"), split="train"
     ),
     "aime25": Source(
         "opencompass/AIME2025",
@@ -210,20 +205,17 @@ SOURCES: dict[str, Source] = {
         splits=("test",),
         is_benchmark=True,
     ),
-    "commonsenseqa": Source(
+    "commonsenseqa": _benchmark(
         "tau/commonsense_qa",
-        (Schema(("question", "choices", "answerKey"), _commonsenseqa),),
-        splits=("validation",),  # the test split has no answers; the authors use validation as well
-        is_benchmark=True,
+        Schema(("question", "choices", "answerKey"), _commonsenseqa),
+        split="validation",  # the test split has no answers; the authors use validation as well
     ),
-    "gpqa": Source(
+    "gpqa": _benchmark(
         "Idavidrein/gpqa",  # gated: accept its terms on the hub first
-        (
-            Schema(("Question", "options", "answer"), _gpqa_by_index),
-            Schema(("Question", "Correct Answer", *_GPQA_WRONG), _gpqa_original),
-        ),
-        configs=("gpqa_diamond",),
-        is_benchmark=True,
+        Schema(("Question", "options", "answer"), _gpqa_by_index),
+        Schema(("Question", "Correct Answer", *_GPQA_WRONG), _gpqa_original),
+        config="gpqa_diamond",
+        split="train",
     ),
 }
 

@@ -1,6 +1,5 @@
 """Which tokens end a generation, and whether a base checkpoint ever produces one of them."""
 
-import re
 from dataclasses import dataclass
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -49,23 +48,21 @@ def find_stop_tokens(
         [`StopTokens`]
     """
     declared = generation_config.eos_token_id if generation_config is not None else None
-    ids = set(declared if isinstance(declared, list) else [] if declared is None else [declared])
-    if tokenizer.eos_token_id is not None:
-        ids.add(tokenizer.eos_token_id)
+    ids = {*(declared if isinstance(declared, list) else [declared]), tokenizer.eos_token_id} - {None}
+    added: tuple[str, ...] = ()
+    warning = None
     if prompt_format == "plain":
-        warning = None if ids else "Neither tokenizer nor checkpoint declares an end of sequence: set `eos_token`."
-        return StopTokens(tuple(sorted(ids)), (), warning)
-    if tokenizer.chat_template is None:
-        warning = "The tokenizer has no chat template: set `prompt_format: plain`, or use a tokenizer that has one."
-        return StopTokens(tuple(sorted(ids)), (), warning)
-    end = _end_of_turn(tokenizer)
-    if end is None:
-        warning = None
         if not ids:
-            warning = "No end of sequence is declared, and the chat template closes a turn with no special token."
-        return StopTokens(tuple(sorted(ids)), (), warning)
-    end_id = tokenizer.convert_tokens_to_ids(end)
-    return StopTokens(tuple(sorted(ids | {end_id})), () if end_id in ids else (end,), None)
+            warning = "Neither tokenizer nor checkpoint declares an end of sequence: set `eos_token`."
+    elif tokenizer.chat_template is None:
+        warning = "The tokenizer has no chat template: set `prompt_format: plain`, or use a tokenizer that has one."
+    elif end := _end_of_turn(tokenizer):
+        end_id = tokenizer.convert_tokens_to_ids(end)
+        added = () if end_id in ids else (end,)
+        ids.add(end_id)
+    elif not ids:
+        warning = "No end of sequence is declared, and the chat template closes a turn with no special token."
+    return StopTokens(tuple(sorted(ids)), added, warning)
 
 
 def load_generation_config(model_name_or_path: str, revision: str | None = None) -> GenerationConfig | None:
@@ -81,7 +78,4 @@ def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> str | None:
     turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": _MARK}]
     behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(_MARK)[2].lstrip()
     special = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
-    if not special:
-        return None
-    match = re.match("|".join(re.escape(token) for token in sorted(special, key=len, reverse=True)), behind)
-    return match.group() if match else None
+    return max(filter(behind.startswith, special), key=len, default=None)
