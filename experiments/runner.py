@@ -1,7 +1,7 @@
-"""Runs of a testbed, side by side: trains them with `recipes/train.py`, evaluates them, puts a line each into a file.
+"""Runs side by side, in processes of their own that share cores or cards, with a line each in a results file.
 
-It can be stopped at any time, and resumes when it is started again: a run that is evaluated is skipped, a training
-resumes from its last checkpoint, an evaluation from its last answer.
+A queue can be stopped at any time and resumes when it is started again: a run that is evaluated is skipped, a training
+resumes from its last checkpoint or is not repeated, an evaluation resumes from its last answer.
 """
 
 import argparse
@@ -16,205 +16,143 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from coda_trl import __version__
 from coda_trl.analysis.dynamics import find_trainer_state, read_log_history
 from coda_trl.evaluation import read_samples
 
 from .matrix import RUNS, Run
-from .runs import Row, read_results, record, thin_log, write_atomically
+from .runs import Row, read_results, record, thin_log
 
 ROOT = Path(__file__).resolve().parents[1]
 # glibc would hand freed tensors back to the system; on models this small, asking for them again takes longer than
 # computing with them.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864"}
 GRACE = 20  # seconds that a process has to end after it was asked to
-PACKAGES = ("torch", "transformers", "trl", "accelerate")
 
 
 class Stopped(Exception):
     """Somebody pressed Ctrl-C, or ended this process."""
 
 
-def parser_of(description: str, work: str, results: Path) -> argparse.ArgumentParser:
-    """Arguments that the testbeds share."""
+class Failed(Exception):
+    """A process ended with an error; holds the end of its log."""
+
+
+def parser_of(description: str, results: Path, work: Path, committed: Path) -> argparse.ArgumentParser:
+    """Arguments that the experiments share; `committed` are the results that a rehearsal must not write to."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first_seed", type=int, default=0, help="For a repetition with other seeds (default: 0).")
-    # Beside the committed runs, which would be skipped as done.
     parser.add_argument(
-        "--results", type=Path, default=ROOT / work / "results.jsonl", help="File for the runs (default: %(default)s)."
+        "--results",
+        type=Path,
+        default=results,
+        help="File for the runs, with those that are done (default: %(default)s).",
     )
-    parser.add_argument("--work", type=Path, default=ROOT / work / "work", help="Scratch (default: %(default)s).")
-    parser.add_argument("--keep", action="store_true", help="Keep models and logs of finished runs.")
+    parser.add_argument("--work", type=Path, default=work, help="Scratch (default: %(default)s).")
     parser.add_argument("--tiny", action="store_true", help="A rehearsal on the CPU. Numbers mean nothing.")
-    parser.set_defaults(published=(results, ROOT / work / "results.jsonl"))
+    parser.add_argument(
+        "--override", nargs="+", type=_override, default=[], metavar="NAME=VALUE", help="Over every recipe."
+    )
+    parser.set_defaults(published=(results, committed))
     return parser
+
+
+def add_runs(parser: argparse.ArgumentParser, seeds: int, jobs: int) -> None:
+    """Adds what testbeds ask besides."""
+    parser.add_argument("--seeds", type=int, default=seeds, help="Seeds of a method (default: %(default)s).")
+    parser.add_argument("--first_seed", type=int, default=0, help="For a repetition with other seeds (default: 0).")
+    parser.add_argument("--jobs", type=int, default=jobs, help="Runs at a time (default: %(default)s).")
+    parser.add_argument("--keep", action="store_true", help="Keep models and logs of finished runs.")
+
+
+def _override(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like learning_rate=1e-5")
+    return name, value
 
 
 def parse(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     args = parser.parse_args(argv)
-    args.results, args.work = args.results.resolve(), args.work.resolve()
+    args.results, args.work, args.override = args.results.resolve(), args.work.resolve(), dict(args.override)
     if args.tiny and args.results in args.published:
         parser.error("--tiny is a rehearsal: give it other --results, so that its numbers are not taken for results.")
     return args
 
 
-def with_flags(settings: dict[str, Any]) -> list[str]:
-    """Settings as a command line."""
-    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+def with_flags(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as a command line; lists as several values."""
+    flags = []
+    for name, value in settings.items():
+        flags += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
+    return flags
 
 
-def train_arguments(run: Run, seed: int, output_dir: Path, use_cpu: bool, recipes: str) -> list[str]:
-    """Arguments of `recipes/train.py` for one training, with the recipe from the folder `recipes`."""
-    arguments = ["--config", f"{recipes}/{run.recipe}.yaml"]
-    if run.overlays:
-        arguments += ["--overlay", *(f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays)]
-    own = {"output_dir": output_dir, "seed": seed, "use_cpu": str(use_cpu).lower(), "save_total_limit": 1}
-    return arguments + with_flags(run.overrides | own)
+def versions(**more: str) -> dict[str, str]:
+    """Of the packages that matter, as far as they are installed."""
+    packages = ("torch", "transformers", "trl", "accelerate", "vllm")
+    found = {name: version(name) for name in packages if find_spec(name)}
+    return {"coda_trl": __version__, **more, "python": platform.python_version()} | found
 
 
 class Runner:
     """
-    Trains, evaluates and records runs, in processes of their own, by the command line of [`parser_of`] with `jobs` and
-    `use_cpu`. A testbed says how.
+    Calls commands until they end or somebody stops this process.
+
+    Args:
+        jobs (`int`), cards (`int`, *optional*, defaults to `1`):
+            Runs at a time, and GPUs that they share.
+        environment (`str`, *optional*):
+            Variables of the commands, over this process's own.
     """
 
-    recipes: str  # folder
-    log_every: int  # steps that a line of the kept log covers
-    attempts = 1
-    stagger = 0.0  # seconds between two starts
-
-    def __init__(self, args: argparse.Namespace):
-        self.args = args
+    def __init__(self, jobs: int, cards: int = 1, **environment: str):
+        self.jobs, self.cards = jobs, cards
+        self.environment = os.environ | {"TOKENIZERS_PARALLELISM": "false"} | environment
         self.stop = threading.Event()
-        self.turn, self.next_start = threading.Lock(), time.monotonic()
-        self.environment = os.environ | KEEP_MEMORY | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        if args.use_cpu:
-            self.environment["CUDA_VISIBLE_DEVICES"] = ""
 
-    def training(self, run: Run, seed: int, output_dir: Path) -> list[str]:
-        """Arguments of `recipes/train.py`."""
-        raise NotImplementedError
-
-    def evaluation(self) -> dict[str, Any]:
-        """Settings of `recipes/evaluate.py`."""
-        raise NotImplementedError
-
-    def start_model(self) -> str:
-        """Folder of the model that trainings start from."""
-        raise NotImplementedError
-
-    def summarise(self, samples: list[Row]) -> Row:
-        """Sums an evaluation up, see [`~experiments.runs.summarise_samples`]."""
-        raise NotImplementedError
-
-    def about(self) -> Row:
-        """What else a line says, and settings over the recipe's."""
-        return {}
-
-    def run(self, name: str, seed: int) -> None:
-        """Trains and evaluates one run, as far as that is not done yet."""
-        run, work = RUNS[name], self.args.work / f"{name}-seed{seed}"
-        work.mkdir(parents=True, exist_ok=True)
-        seconds = 0.0 if run.recipe is None else self._train(run, seed, work)
-        checkpoint = (Path(self.start_model()) / "model.safetensors").read_bytes()
-        shared: Row = {"checkpoint": hashlib.sha256(checkpoint).hexdigest()[:12]}
-        log: Row = {}
-        if run.recipe is not None:
-            history = read_log_history(find_trainer_state(work / "model"))
-            recipe = yaml.safe_load((ROOT / self.recipes / f"{run.recipe}.yaml").read_text())
-            settings = recipe | self.about().get("overrides", {})
-            shared |= {
-                "steps": max(entry["step"] for entry in history),
-                "learning_rate": float(settings["learning_rate"]),
-                **{name: settings[name] for name in ("lr_scheduler_type", "max_completion_length")},
-            }
-            log = thin_log(history, self.log_every)
-        row: Row = {
-            "method": name,
-            "seed": seed,
-            "recipe": run.recipe,
-            "overlays": run.overlays,
-            "overrides": run.overrides,
-            **self.about(),
-            "shared": shared,
-            "train_seconds": seconds,
-            "device": "cpu" if self.args.use_cpu else torch.cuda.get_device_name(),
-            "versions": {"coda_trl": __version__, "python": platform.python_version()}
-            | {package: version(package) for package in PACKAGES},
-            "evaluations": [],
-            "log": log,
-        }
-        if run.recipe is not None:
-            record(self.args.results, row)
-        model = self.start_model() if run.recipe is None else str(work / "model")
-        row["evaluations"] = [self._evaluate(model, seed, work, budget) for budget in run.budgets]
-        record(self.args.results, row)
-        if not self.args.keep:
-            shutil.rmtree(work)
-
-    def _train(self, run: Run, seed: int, work: Path) -> float:
-        """Trains to the end. Returns the seconds of all sessions together."""
-        path = work / "train.json"
-        before = json.loads(path.read_text()) if path.exists() else {"seconds": 0.0, "finished": False}
-        if before["finished"]:
-            return before["seconds"]
-        start, finished = time.monotonic(), False
-        try:
-            self._call([ROOT / "recipes/train.py", *self.training(run, seed, work / "model")], work / "log.txt")
-            finished = True
-        finally:
-            seconds = round(before["seconds"] + time.monotonic() - start, 1)
-            write_atomically(path, json.dumps({"seconds": seconds, "finished": finished}))
-        return seconds
-
-    def _evaluate(self, model: str, seed: int, work: Path, budget: int | None) -> Row:
-        """Samples answers with one token budget (or none) and sums them up."""
-        folder = work / ("eval" if budget is None else f"eval-{budget}")
-        settings = {"model_name_or_path": model, "output_dir": folder, "seed": seed, **self.evaluation()}
-        if budget is not None:
-            settings["token_budget"] = budget
-        self._call([ROOT / "recipes/evaluate.py", *with_flags(settings)], work / "log.txt")
-        seconds = json.loads((folder / "summary.json").read_text())["wall_seconds"]
-        samples = list(read_samples(folder / "samples.jsonl"))
-        return {"budget": budget, "seconds": round(seconds, 1), **self.summarise(samples)}
-
-    def _call(self, command: list, log: Path) -> None:
-        """Runs a command to its end, again if it fails."""
-        for attempt in range(1, self.attempts + 1):
-            with self.turn:
-                if self.stop.wait(max(0.0, self.next_start - time.monotonic())):
-                    raise Stopped
-                self.next_start = time.monotonic() + self.stagger
-            try:
-                return self._call_once(command, log)
-            except RuntimeError as error:
-                if attempt == self.attempts:
-                    raise
-                print(f"again: {str(error)[-500:]}", file=sys.stderr)
-
-    def _call_once(self, command: list, log: Path) -> None:
-        with socket.socket() as listener, open(log, "a") as file:
+    def call(
+        self,
+        command: list,
+        folder: Path,
+        card: int | None = None,
+        cwd: Path = ROOT,
+        tick: Callable[[], None] = lambda: None,
+        every: float = 0.5,
+    ) -> float:
+        """
+        Runs a Python command to its end, on one card (`None`: all), its output appended to `log.txt` of a folder.
+        Calls `tick` after every so many seconds. Returns its seconds.
+        """
+        if self.stop.is_set():
+            raise Stopped
+        start = ticked = time.monotonic()
+        log = folder / "log.txt"
+        with socket.socket() as listener, log.open("a") as output:
             listener.bind(("127.0.0.1", 0))
             # TRL picks its port from a short list, so that runs beside each other would take the same.
-            environment = self.environment | {"MASTER_PORT": str(listener.getsockname()[1])}
+            own = {"MASTER_PORT": str(listener.getsockname()[1])}
+            if card is not None and self.cards > 1:
+                own["CUDA_VISIBLE_DEVICES"] = str(card)
             # In a session of its own: Ctrl-C reaches this script alone, which then ends its processes in its own way.
             process = subprocess.Popen(
                 [sys.executable, *map(str, command)],
-                cwd=ROOT,
-                stdout=file,
-                stderr=file,
-                env=environment,
+                cwd=cwd,
+                stdout=output,
+                stderr=output,
+                env=self.environment | own,
                 start_new_session=True,
             )
         while process.poll() is None:
@@ -226,35 +164,141 @@ class Runner:
                     os.killpg(process.pid, signal.SIGKILL)  # with its own processes
                     process.wait()
                 raise Stopped
+            if time.monotonic() - ticked >= every:
+                tick()
+                ticked = time.monotonic()
         if process.returncode:
-            raise RuntimeError(f"{' '.join(map(str, command))}\n{log.read_text()[-3000:]}")
+            tail = log.read_text(errors="replace")[-3000:]
+            raise Failed(f"exit code {process.returncode}: {' '.join(map(str, command))}\n{tail}")
+        return time.monotonic() - start
+
+    def work_off(self, todo: Mapping[str, Callable[[], None]]) -> bool:
+        """Does what is to be done, by name, side by side and in this order. Whether nothing failed."""
+        # Before the first process starts: it would inherit that interrupts are ignored, as in a shell's background.
+        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if sent != signal.SIGHUP or signal.getsignal(sent) is not signal.SIG_IGN:  # `nohup`
+                signal.signal(sent, lambda *_: self.stop.set())
+        print(f"{len(todo)} runs to do, {self.jobs} at a time.", flush=True)
+        done = failed = 0
+        with ThreadPoolExecutor(self.jobs) as pool:
+            futures = {pool.submit(run): name for name, run in todo.items()}
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is None:
+                    done += 1
+                    print(f"done: {futures[future]} ({done} of {len(todo)})", flush=True)
+                elif not isinstance(error, Stopped):
+                    failed += 1
+                    print(f"failed: {futures[future]}\n{type(error).__name__}: {error}", flush=True)
+        print(f"{done} of {len(todo)} done, {failed} failed. The same command does the rest.", flush=True)
+        return not failed
 
 
-def work_off(runner: Runner, wanted: list[tuple[str, int]], console: Console) -> bool:
-    """Runs what is not done yet side by side, with a progress bar. Whether none failed."""
-    todo = not_done(runner.args.results, wanted)
-    done, failed = 0, 0
-    # Before the first process is started: it would inherit that interrupts are ignored, as in a shell's background.
-    for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if sent != signal.SIGHUP or signal.getsignal(sent) is not signal.SIG_IGN:  # `nohup`
-            signal.signal(sent, lambda *_: runner.stop.set())
-    console.print(f"{len(todo)} runs to do, {runner.args.jobs} at a time.")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with ThreadPoolExecutor(runner.args.jobs) as pool, Progress(*columns, console=console) as progress:
-        bar = progress.add_task("Runs", total=len(todo))
-        futures = {pool.submit(runner.run, *job): job for job in todo}
-        for future in as_completed(futures):
-            name, seed = futures[future]
-            error = future.exception()
-            if error is None:
-                done += 1
-                progress.update(bar, advance=1)
-                progress.console.print(f"done: {name}, seed {seed}")
-            elif not isinstance(error, Stopped):
-                failed += 1
-                progress.console.print(f"failed: {name}, seed {seed}\n{error}", markup=False)
-    console.print(f"{done} of {len(todo)} done, {failed} failed. The same command does the rest.")
-    return not failed
+@dataclass(eq=False)
+class Testbed(Runner):
+    """Trains, evaluates and records runs of the matrix, by the command line of [`parser_of`] and [`add_runs`]."""
+
+    args: argparse.Namespace
+    recipes: str  # folder
+    model: str  # folder of the model that trainings start from
+    training: Row  # settings of `recipes/train.py`, over those of recipe and matrix
+    evaluation: Row  # settings of `recipes/evaluate.py`
+    summarise: Callable[[list[Row]], Row]  # the samples of an evaluation
+    log_every: int  # steps that a line of the kept log covers
+    about: Row  # what else a line of the results says
+    use_cpu: bool
+    attempts: int = 1  # of every command
+    gap: float = 0.0  # seconds between two starts
+
+    def __post_init__(self):
+        no_card = {"CUDA_VISIBLE_DEVICES": ""} if self.use_cpu else {}
+        super().__init__(self.args.jobs, **KEEP_MEMORY, OMP_NUM_THREADS="1", **no_card)
+        self.turn, self.next_start = threading.Lock(), time.monotonic()
+
+    def train_arguments(self, run: Run, seed: int, output_dir: Path) -> list[str]:
+        """Arguments of `recipes/train.py` for one training."""
+        overlays = [f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays]
+        own = {
+            "output_dir": output_dir,
+            "seed": seed,
+            "use_cpu": str(self.use_cpu).lower(),
+            "save_total_limit": 1,
+        }
+        arguments = ["--config", f"{self.recipes}/{run.recipe}.yaml", *(["--overlay", *overlays] if overlays else [])]
+        return arguments + with_flags(run.overrides | own) + with_flags(self.training | self.args.override)
+
+    def do(self, wanted: list[tuple[str, int]]) -> int:
+        """Does the runs that are not done yet. Returns the exit code."""
+        todo = not_done(self.args.results, wanted)
+        return 0 if self.work_off({f"{run}, seed {seed}": partial(self.run, run, seed) for run, seed in todo}) else 1
+
+    def run(self, name: str, seed: int) -> None:
+        """Trains and evaluates one run, as far as that is not done yet."""
+        run, work, model = RUNS[name], self.args.work / f"{name}-seed{seed}", self.model
+        work.mkdir(parents=True, exist_ok=True)
+        checkpoint = hashlib.sha256((Path(model) / "model.safetensors").read_bytes()).hexdigest()[:12]
+        row: Row = {"method": name, "seed": seed, "recipe": run.recipe, "overlays": run.overlays}
+        row |= {"overrides": run.overrides | self.args.override, **self.about, "shared": {"checkpoint": checkpoint}}
+        row |= {
+            "train_seconds": 0.0,
+            "device": "cpu" if self.use_cpu else torch.cuda.get_device_name(),
+            "versions": versions(),
+            "evaluations": [],
+            "log": {},
+        }
+        if run.recipe is not None:
+            model = str(work / "model")
+            row["train_seconds"] = self._train(self.train_arguments(run, seed, work / "model"), work)
+            history = read_log_history(find_trainer_state(model))
+            settings = yaml.safe_load((ROOT / self.recipes / f"{run.recipe}.yaml").read_text()) | self.args.override
+            row["shared"] |= {
+                "steps": max(entry["step"] for entry in history),
+                "learning_rate": float(settings["learning_rate"]),
+                **{setting: settings[setting] for setting in ("lr_scheduler_type", "max_completion_length")},
+            }
+            row["log"] = thin_log(history, self.log_every)
+            record(self.args.results, row)
+        row["evaluations"] = [self._evaluate(model, seed, work, budget) for budget in run.budgets]
+        record(self.args.results, row)
+        if not self.args.keep:
+            shutil.rmtree(work)
+
+    def _train(self, arguments: list[str], work: Path) -> float:
+        """Trains to the end. Returns the seconds of all sessions together."""
+        sessions = work / "train_seconds.txt"
+        if not (work / "model/trainer_state.json").exists():
+            start = time.monotonic()
+            try:
+                self._try([ROOT / "recipes/train.py", *arguments], work)
+            finally:
+                with sessions.open("a") as file:
+                    file.write(f"{time.monotonic() - start:.1f}\n")
+        return round(sum(map(float, sessions.read_text().split())), 1)
+
+    def _evaluate(self, model: str, seed: int, work: Path, budget: int | None) -> Row:
+        """Samples answers with one token budget (or none) and sums them up."""
+        folder = work / ("eval" if budget is None else f"eval-{budget}")
+        settings = {"model_name_or_path": model, "output_dir": folder, "seed": seed, **self.evaluation}
+        if budget is not None:
+            settings["token_budget"] = budget
+        self._try([ROOT / "recipes/evaluate.py", *with_flags(settings)], work)
+        seconds = json.loads((folder / "summary.json").read_text())["wall_seconds"]
+        samples = list(read_samples(folder / "samples.jsonl"))
+        return {"budget": budget, "seconds": round(seconds, 1), **self.summarise(samples)}
+
+    def _try(self, command: list, work: Path) -> None:
+        """Calls a command, again if it fails."""
+        for attempt in range(1, self.attempts + 1):
+            with self.turn:
+                self.stop.wait(max(0.0, self.next_start - time.monotonic()))
+                self.next_start = time.monotonic() + self.gap
+            try:
+                self.call(command, work)
+                return
+            except Failed as error:
+                if attempt == self.attempts:
+                    raise
+                print(f"again: {str(error)[-500:]}", flush=True)
 
 
 def not_done(results: Path, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:

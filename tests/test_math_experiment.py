@@ -150,7 +150,7 @@ class Machine:
     def __init__(self, problems, failing=()):
         self.problems, self.failing, self.calls, self.cards = problems, list(failing), [], {}
 
-    def __call__(self, command, folder, card, tick=lambda: None, every=0.5):
+    def __call__(self, command, folder, card, cwd, tick=lambda: None, every=0.5):
         kind = "train" if "experiments.math.training" in command else "evaluate"
         self.calls.append((kind, folder.name))
         self.cards[folder.name] = card
@@ -162,7 +162,7 @@ class Machine:
             (folder / "model").mkdir()
             (folder / "model/trainer_state.json").write_text("{}")
         else:
-            n = command[command.index("--n") + 1]
+            n = int(command[command.index("--n") + 1])
             (folder / "eval").mkdir(exist_ok=True)
             samples = [
                 sample(name, problem, number, correct=problem > 3 or problem + number % 2 == 4, level=3)
@@ -187,12 +187,12 @@ def make_queue(tmp_path, monkeypatch):
     record(tmp_path / "r.jsonl", {"method": "scan", "seed": 0, "strata": scan})
     monkeypatch.setattr(queue, "benchmark_specs", lambda data: list(problems))
     monkeypatch.setattr(
-        queue, "load_benchmark", lambda spec, limit: SimpleNamespace(name=spec, problems=[None] * problems[spec])
+        queue, "load_benchmark", lambda spec: SimpleNamespace(name=spec, problems=[None] * problems[spec])
     )
 
     def make(*options, failing=()):
         argv = ["--model", str(tmp_path), "--work", str(tmp_path / "work"), "--results", str(tmp_path / "r.jsonl")]
-        made = queue.Queue(queue.parse([*argv, "--commit", "abc", *options]))
+        made = queue.Queue(queue.read_command_line([*argv, "--commit", "abc", *options]))
         made.call = Machine(problems, failing)
         return made
 
@@ -201,7 +201,7 @@ def make_queue(tmp_path, monkeypatch):
 
 def test_a_queue_trains_evaluates_and_records_every_run_once(make_queue, tmp_path):
     first = make_queue("--runs", "grpo-0", "coda-0", "start-0", "--steps", "70")
-    assert first.work_off()
+    assert first.work()
     assert (tmp_path / "work/last_step.txt").read_text() == "70"
     rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"}
     assert set(rows) == {"grpo", "coda", "start"} and all(row["complete"] for row in rows.values())
@@ -211,33 +211,33 @@ def test_a_queue_trains_evaluates_and_records_every_run_once(make_queue, tmp_pat
     assert rows["start"]["sorting"]["gsm8k"]["samples"] == 8 and rows["start"]["evaluation"]["gsm8k"]["samples"] == 4
 
     again = make_queue("--runs", "grpo-0", "coda-0", "coda-1")
-    assert again.work_off()
+    assert again.work()
     assert again.call.calls == [("train", "coda-1"), ("evaluate", "coda-1")]
 
 
 def test_a_run_that_fails_does_not_stop_the_others_and_resumes(make_queue, tmp_path):
     failing = 2 * [("train", "grpo-0"), ("evaluate", "coda-0")] + [("train", "vlp-0")]  # each is tried once more
     first = make_queue("--runs", "grpo-0", "coda-0", "vlp-0", failing=failing)
-    assert not first.work_off()
+    assert not first.work()
     rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
     assert rows["vlp"]["complete"] and "grpo" not in rows
     assert not rows["coda"]["complete"] and rows["coda"]["training"]["steps"] == 14, "the training is on record"
 
     again = make_queue("--runs", "grpo-0", "coda-0", "vlp-0")
-    assert again.work_off()
+    assert again.work()
     assert sorted(again.call.calls) == [("evaluate", "coda-0"), ("evaluate", "grpo-0"), ("train", "grpo-0")]
 
 
 def test_runs_are_spread_over_the_cards_and_the_start_alone_takes_all(make_queue):
     pair = make_queue("--runs", "grpo-0", "coda-0", "--cards", "2")
-    assert pair.work_off() and sorted(pair.call.cards.values()) == [0, 1]
+    assert pair.work() and sorted(pair.call.cards.values()) == [0, 1]
     start = make_queue("--runs", "grpo-0", "coda-0", "start-0", "--cards", "2")
-    assert start.work_off() and start.call.cards == {"start-0": None}
+    assert start.work() and start.call.cards == {"start-0": None}
 
 
 def test_runs_of_the_collapse_demonstration_are_only_trained_and_drawn(make_queue, tmp_path):
     demonstration = make_queue("--runs", "ungated_group-0", "coda_group-0")
-    assert demonstration.work_off()
+    assert demonstration.work()
     assert sorted(demonstration.call.calls) == [("train", "coda_group-0"), ("train", "ungated_group-0")]
     rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
     assert rows["ungated_group"]["complete"] and rows["coda_group"]["settings"]["length_shaping"] == "coda"
@@ -263,7 +263,7 @@ def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys
 
 
 def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path):
-    assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work_off()
+    assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work()
     rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
     parts = tables.build(rows, tmp_path)
     assert (tmp_path / "training.png").stat().st_size > 0

@@ -28,10 +28,9 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", [name for name, run in matrix.RUNS.items() if run.recipe is not None])
-def test_every_run_of_the_matrix_can_start(name, monkeypatch, tmp_path):
+def test_every_run_of_the_matrix_can_start(name, ladder, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    run = matrix.RUNS[name]
-    argv = runner.train_arguments(run, 7, tmp_path, True, "recipes/ladder")
+    argv = ladder.train_arguments(matrix.RUNS[name], 7, tmp_path)
     parsed = TrlParser(TRAIN.ARGUMENTS).parse_args_and_config(TRAIN.apply_overlays(argv))
     args = dict(zip(TRAIN.ARGUMENTS, parsed, strict=True))
     config, data = args[TRAIN.CodaGRPOConfig], args[DataArguments]
@@ -54,7 +53,7 @@ def test_all_methods_come_before_the_second_seed_and_ablations_last():
 def ladder(tmp_path):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # children of a shell's background would ignore it
     argv = ["--results", str(tmp_path / "results.jsonl"), "--work", str(tmp_path / "work")]
-    return reproduce.LadderRunner(reproduce.read_command_line(argv))
+    return reproduce.ladder(reproduce.read_command_line(argv))
 
 
 def test_runs_that_are_evaluated_are_skipped(tmp_path):
@@ -92,7 +91,7 @@ def test_an_interrupt_ends_a_process_and_leaves_its_work(ladder, tmp_path):
 
     threading.Thread(target=stop_when_up).start()
     with pytest.raises(runner.Stopped):
-        ladder._call(["-c", script], log)
+        ladder.call(["-c", script], tmp_path)
     assert "saved" in log.read_text(), "it was interrupted, not killed"
 
 
@@ -110,7 +109,7 @@ def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, mo
 
     threading.Thread(target=stop_when_up).start()
     with pytest.raises(runner.Stopped):
-        ladder._call(["-c", script], log)
+        ladder.call(["-c", script], tmp_path)
     child = int(log.read_text())
     time.sleep(0.2)
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
@@ -120,27 +119,26 @@ def test_a_training_is_recorded_before_its_evaluation_and_not_repeated(ladder, t
     """An evaluation that fails leaves a line without it; the next session trains no more and adds to the seconds."""
     called = []
 
-    def call(command, log):
+    def call(command, work):
         called.append(Path(command[0]).name)
-        work = log.parent
         if called[-1] == "train.py":
-            (work / "model").mkdir(exist_ok=True)
-            history = [{"step": step, "coda/mean_score": 0.5} for step in (5, 10)]
-            (work / "model/trainer_state.json").write_text(json.dumps({"log_history": history}))
             if called.count("train.py") == 1:
                 raise runner.Stopped
+            (work / "model").mkdir()
+            history = [{"step": step, "coda/mean_score": 0.5} for step in (5, 10)]
+            (work / "model/trainer_state.json").write_text(json.dumps({"log_history": history}))
         elif called.count("evaluate.py") == 1:
-            raise RuntimeError("no memory")
+            raise runner.Failed("no memory")
         else:
             (work / "eval").mkdir()
             (work / "eval/summary.json").write_text(json.dumps({"wall_seconds": 2.04}))
 
-    monkeypatch.setattr(ladder, "_call", call)
+    monkeypatch.setattr(ladder, "call", call)
     monkeypatch.setattr(runner, "read_samples", lambda path: samples())
     with pytest.raises(runner.Stopped):
         ladder.run("coda", 0)
     assert not ladder.args.results.exists()
-    with pytest.raises(RuntimeError, match="no memory"):
+    with pytest.raises(runner.Failed, match="no memory"):
         ladder.run("coda", 0)
     (trained,) = read_results(ladder.args.results)
     assert trained["evaluations"] == [] and trained["log"]["coda/mean_score"] == [0.5]

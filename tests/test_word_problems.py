@@ -18,7 +18,7 @@ from coda_trl.analysis import is_reflective
 from coda_trl.rewards import accuracy_reward
 from experiments.matrix import RUNS
 from experiments.results import Results
-from experiments.runner import Runner, Stopped
+from experiments.runner import Failed, Stopped
 from experiments.runs import read_results
 from experiments.word_problems import run, tables, warm_start
 from experiments.word_problems.demonstrations import (
@@ -141,40 +141,39 @@ def test_fewer_methods_rather_than_fewer_seeds():
 @pytest.fixture
 def runner(tmp_path):
     argv = ["--tiny", "--results", str(tmp_path / "results.jsonl"), "--work", str(tmp_path / "work")]
-    return run.WordProblemsRunner(run.read_command_line([*argv, "--override", "learning_rate=1e-5"]))
+    return run.word_problems(run.read_command_line([*argv, "--override", "learning_rate=1e-5"]))
 
 
 def test_overrides_win_over_recipe_and_rehearsal(runner, tmp_path):
-    words = runner.training(RUNS["vlp"], 2, tmp_path)
+    words = runner.train_arguments(RUNS["vlp"], 2, tmp_path)
     assert "recipes/word_problems/vlp.yaml" in words
     assert words[-2:] == ["--learning_rate", "1e-5"] and words[words.index("--seed") + 1] == "2"
 
 
 @pytest.mark.slow
 def test_a_run_that_fails_is_tried_again_and_one_that_was_stopped_is_not(runner, tmp_path):
-    log = tmp_path / "log.txt"
     once = f"import os, sys; path = {str(tmp_path / 'seen')!r}; seen = os.path.exists(path); open(path, 'w')"
-    runner._call(["-c", f"{once}; sys.exit(0 if seen else 1)"], log)
-    with pytest.raises(RuntimeError, match="always"):
-        runner._call(["-c", "raise SystemExit('always')"], log)
+    runner._try(["-c", f"{once}; sys.exit(0 if seen else 1)"], tmp_path)
+    with pytest.raises(Failed, match="always"):
+        runner._try(["-c", "raise SystemExit('always')"], tmp_path)
     runner.stop.set()
     with pytest.raises(Stopped):
-        runner.run("coda", 0)
+        runner._try(["-c", ""], tmp_path)
 
 
 def test_no_two_starts_fall_together_not_even_those_of_failed_runs(runner, tmp_path, monkeypatch):
     """On a real card six evaluations that started together failed together, four times over."""
-    starts, log = [], tmp_path / "log.txt"
+    starts = []
 
-    def fail_once(self, command, log):
+    def fail_once(command, folder):
         starts.append((time.monotonic(), command))
         if [earlier for _, earlier in starts].count(command) == 1:
-            raise RuntimeError("memory changed")
+            raise Failed("memory changed")
 
-    monkeypatch.setattr(Runner, "_call_once", fail_once)
-    runner.stagger = 0.1
+    monkeypatch.setattr(runner, "call", fail_once)
+    runner.gap = 0.1
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda name: runner._call([name], log), "abc"))
+        list(pool.map(lambda name: runner._try([name], tmp_path), "abc"))
     times = [moment for moment, _ in starts]
     assert len(times) == 6 and min(b - a for a, b in itertools.pairwise(times)) > 0.09
 

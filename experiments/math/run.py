@@ -10,16 +10,12 @@ trained, or the start. The design is in README.md.
 
 import argparse
 import os
-import platform
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
-from importlib.util import find_spec
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -27,12 +23,12 @@ from typing import Any
 import torch
 import yaml
 
-from coda_trl import __version__
 from coda_trl.data.reading import read_file
 from coda_trl.evaluation import read_samples
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
+from ..runner import ROOT, Failed, Runner, parse, parser_of, versions, with_flags
 from ..runs import Row, read_results, record
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
@@ -40,7 +36,7 @@ from .data import Stratum, benchmark_specs, make_training_set, read_scan
 from .results import key_of, read_steps, summarise_samples, summarise_steps
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+RESULTS = HERE / "results.jsonl"
 RECIPES = ROOT / "recipes/qwen2.5-coder-1.5b"
 
 # The number of steps: as many fives as fit into this time for two runs, from 60 to 90, by steps 4 to 13 of the first
@@ -70,11 +66,8 @@ TINY_LIMIT = 5  # problems of a benchmark
 
 def steps_that_fit(step_seconds: Sequence[Sequence[float]]) -> int | None:
     """
-    How many steps every run makes, by those of the first runs; `None` until all have been timed.
-
-    Args:
-        step_seconds (`Sequence[Sequence[float]]`):
-            Seconds of the steps so far, of two runs side by side, or of one that another will follow.
+    How many steps every run makes, by the seconds of those so far, of two runs side by side, or of one that another
+    will follow; `None` until all have been timed.
     """
     if any(len(seconds) < WARM + TIMED for seconds in step_seconds):
         return None
@@ -83,61 +76,47 @@ def steps_that_fit(step_seconds: Sequence[Sequence[float]]) -> int | None:
     return min(MOST, max(FEWEST, 5 * int(seconds / slowest / 5)))
 
 
-class Failed(Exception):
-    """A process that ended with an error; holds the end of its log."""
+def recipe_of(method: str) -> tuple[Row, dict[str, Any], Path]:
+    """A method's recipe, what differs from it (for a run of `collapse.py`), and the recipe's file."""
+    recipe, own = COLLAPSE.get(method, (method, {}))
+    path = RECIPES / f"{recipe}.yaml"
+    return yaml.safe_load(path.read_text()), own, path
 
 
-class Queue:
-    """
-    Works runs off, one after the other or side by side.
+def split(name: str) -> tuple[str, int]:
+    """Method and seed of a run."""
+    method, seed = name.rsplit("-", 1)
+    return method, int(seed)
 
-    Args:
-        args (`argparse.Namespace`):
-            Command line, see [`parse`].
-    """
+
+class Queue(Runner):
+    """Works runs off, one after the other or side by side, by the command line of [`read_command_line`]."""
 
     def __init__(self, args: argparse.Namespace):
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        super().__init__(args.jobs, args.cards, PYTHONPATH=os.pathsep.join(paths))
         self.args = args
         self.data, self.last_step = args.work / "data", args.work / "last_step.txt"
         # vLLM measures what is free on the card while it starts: one training at a time, until it has made a step.
         self.turns = [threading.Lock() for _ in range(args.cards)]
-        self.recording = threading.Lock()
         self.places: SimpleQueue[int] = SimpleQueue()  # cards, each as often as runs share it
         for place in range(args.jobs):
             self.places.put(place % args.cards)
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self.environment = os.environ | {"TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": os.pathsep.join(paths)}
         if args.steps is not None:
             args.work.mkdir(parents=True, exist_ok=True)
             self.last_step.write_text(str(args.steps))
 
-    def call(
-        self,
-        command: list,
-        folder: Path,
-        card: int | None,
-        tick: Callable[[], None] = lambda: None,
-        every: float = 0.5,
-    ) -> float:
-        """Runs a command on one card (`None`: all) in a folder to its end, calling `tick`. Returns its seconds."""
-        start = time.time()
-        own = {"MASTER_PORT": str(_free_port())}  # TRL would take the same as a run that starts beside
-        if card is not None and self.args.cards > 1:
-            own["CUDA_VISIBLE_DEVICES"] = str(card)
-        with open(folder / "log.txt", "a") as log:
-            process = subprocess.Popen(
-                [sys.executable, *map(str, command)], cwd=folder, env=self.environment | own, stdout=log, stderr=log
-            )
-        while True:
-            try:
-                process.wait(every)
-                break
-            except subprocess.TimeoutExpired:
-                tick()
-        if process.returncode:
-            tail = (folder / "log.txt").read_text(errors="replace")[-3000:]
-            raise Failed(f"exit code {process.returncode}: {' '.join(map(str, command))}\n{tail}")
-        return time.time() - start
+    def work(self) -> bool:
+        """Makes the training set by the scan, and the runs that are not done yet. Whether none failed."""
+        recorded = read_results(self.args.results)
+        scanned = [row["strata"] for row in recorded if row["method"] == "scan"]
+        if scanned:  # by another machine, perhaps: the training set follows from it
+            make_training_set(self.data, {name: Stratum(**found) for name, found in scanned[0].items()})
+        else:
+            self.scan()
+        done = {key_of(row) for row in recorded if row.get("complete")}
+        todo = [name for name in self.args.runs if (*split(name), self.args.variant) not in done]
+        return self.work_off({name: partial(self.run, name, len(todo) == 1) for name in todo})
 
     def scan(self) -> None:
         """Samples training problems with the start, and makes the training set."""
@@ -149,146 +128,44 @@ class Queue:
         found = make_training_set(self.data, strata)
         self.write({"method": "scan", "seed": 0, **self.about({}), "scan_seconds": round(seconds, 1), **found})
 
-    def evaluate(
-        self,
-        model: str,
-        folder: Path,
-        card: int | None,
-        benchmarks: list[str],
-        settings: dict[str, Any],
-        seed: int,
-        **tick: Any,
-    ) -> float:
-        """Samples answers with `recipes/evaluate.py`, on one card or on all."""
-        settings = settings | (TINY_EVALUATION if self.args.tiny else CARD)
-        if not self.args.tiny:
-            settings["data_parallel_size"] = self.args.replicas * (self.args.cards if card is None else 1)
-        if Path(model).is_dir():  # by the same relative path for all, so that vLLM finds its compiled code again
-            if not (folder / "model").exists():
-                (folder / "model").symlink_to(model)
-            model = "model"
-        command = [ROOT / "recipes/evaluate.py", "--model_name_or_path", model, "--output_dir", "eval", "--seed", seed]
-        command += ["--benchmarks", *benchmarks]
-        for name, value in settings.items():
-            command += [f"--{name}", value]
-        try:
-            return self.call(command, folder, card, **tick)
-        except Failed as error:  # it resumes
-            print(f"again: {error}", flush=True)
-            return self.call(command, folder, card, **tick)
-
-    def train(self, method: str, seed: int, folder: Path, card: int) -> None:
-        """Trains one run, unless its model is there."""
-        steps_file = folder / "steps.jsonl"
-        command = ["-m", "experiments.math.training", "--steps_file", steps_file, "--last_step", self.last_step]
-        recipe, own = COLLAPSE.get(method, (method, {}))
-        command += ["--config", RECIPES / f"{recipe}.yaml", "--dataset", f"custom={self.data / 'train.jsonl'}"]
-        command += ["--model_name_or_path", self.args.model, "--output_dir", folder / "model", "--seed", seed]
-        command += ["--max_steps", COLLAPSE_STEPS if own else MOST, "--save_strategy", "no"]
-        if self.args.vllm_share is not None:
-            command += ["--vllm_gpu_memory_utilization", self.args.vllm_share]
-        if self.args.jobs > self.args.cards:  # leaves 4% to what PyTorch does not count
-            command += ["--memory_share", 0.96 * self.args.cards / self.args.jobs]
-        for name, value in (own | (TINY_TRAINING if self.args.tiny else {}) | self.args.override).items():
-            command += [f"--{name}", *(value if isinstance(value, list) else [value])]
-        mine, turn = threading.Event(), self.turns[card]
-        turn.acquire()
-
-        def tick() -> None:
-            if not mine.is_set() and read_steps(steps_file):
-                mine.set()
-                turn.release()
-            self.decide_steps()
-
-        try:
-            self.launch(command, folder, card, tick)
-        except Failed as error:
-            if mine.is_set():
-                raise
-            print(f"again: {error}", flush=True)  # while it started, most likely for want of memory
-            self.launch(command, folder, card, tick)
-        finally:
-            if not mine.is_set():
-                turn.release()
-
-    def launch(self, command: list, folder: Path, card: int, tick: Callable[[], None]) -> None:
-        """Calls a training from its beginning, with the time of its start on record."""
-        (folder / "steps.jsonl").unlink(missing_ok=True)
-        (folder / "launched.txt").write_text(str(time.time()))
-        self.call(command, folder, card, tick)
-
-    def decide_steps(self) -> None:
-        """Fixes the number of steps, once the first trainings have been timed beside each other."""
-        if not self.last_step.exists():
-            first = [name for name in self.args.runs if not name.startswith("start-")][: self.args.jobs]
-            seconds = [
-                [step["seconds"] for step in read_steps(self.args.work / name / "steps.jsonl")] for name in first
-            ]
-            steps = steps_that_fit(seconds)
-            if steps is not None:
-                self.last_step.write_text(str(steps))
-                print(f"steps: {steps}", flush=True)
-
-    def about(self, settings: dict[str, Any]) -> Row:
-        """What a run was made with."""
-        packages = ("torch", "transformers", "trl", "accelerate", "vllm")
-        return {
-            "settings": settings,
-            "versions": {"coda_trl": __version__, "commit": self.args.commit, "python": platform.python_version()}
-            | {name: version(name) for name in packages if find_spec(name)},
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-            "runs_a_card": self.args.jobs / self.args.cards,
-            "start": fingerprint(ModelFiles(self.args.model)),
-        }
-
-    def write(self, row: Row) -> None:
-        """Puts a run into the results."""
-        with self.recording:
-            record(self.args.results, row | ({"variant": self.args.variant} if self.args.variant else {}))
-
     def run(self, name: str, alone: bool) -> None:
         """Trains and evaluates one run, as far as that is not done yet; the start takes all cards if it is alone."""
-        if alone and name.startswith("start-"):
-            return self.run_on(None, name)
-        card = self.places.get()
+        card = None if alone and name.startswith("start-") else self.places.get()
         try:
             self.run_on(card, name)
         finally:
-            self.places.put(card)
+            if card is not None:
+                self.places.put(card)
 
     def run_on(self, card: int | None, name: str) -> None:
         """The same on one card, or on all."""
-        method, seed = name.rsplit("-", 1)
-        folder = self.args.work / name
+        method, seed = split(name)
+        folder, model, settings = self.args.work / name, self.args.model, EVALUATION
         folder.mkdir(parents=True, exist_ok=True)
-        row = {"method": method, "seed": int(seed), "complete": False}
+        row: Row = {"method": method, "seed": seed, "complete": False}
         if method == "start":
             row |= self.about({})
-            model, settings = self.args.model, EVALUATION | {"n": SORTING + SAMPLES}
+            settings = EVALUATION | {"n": SORTING + SAMPLES}
         else:
             if not (folder / "model/trainer_state.json").exists():
-                self.train(method, int(seed), folder, card)
-            recipe, own = COLLAPSE.get(method, (method, {}))
-            recipe = yaml.safe_load((RECIPES / f"{recipe}.yaml").read_text())
+                self.train(method, seed, folder, card)
+            recipe, own, _ = recipe_of(method)
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
-            own = own | {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
-            if self.args.vllm_share is not None:
-                own = own | {"vllm_gpu_memory_utilization": self.args.vllm_share}
-            row |= self.about(recipe | own | self.args.override)
+            seen = {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
+            row |= self.about(recipe | own | seen | self.args.override)
             row |= {"training": {"startup_seconds": round(startup, 1), **summarise_steps(steps)}}
-            if method in COLLAPSE:
-                return self.write(row | {"complete": True})
-            model, settings = str(folder / "model"), EVALUATION
+            model = str(folder / "model")
+        if method in COLLAPSE:
+            return self.write(row | {"complete": True})
         self.write(row)
         benchmarks = benchmark_specs(self.data)
-        limit = TINY_LIMIT if self.args.tiny else None
-        loaded = [load_benchmark(spec, limit=limit) for spec in benchmarks]
+        limit = {"limit": TINY_LIMIT} if self.args.tiny else {}
+        loaded = [load_benchmark(spec, **limit) for spec in benchmarks]
         problems = {benchmark.name: len(benchmark.problems) for benchmark in loaded}
         samples = TINY_EVALUATION["n"] if self.args.tiny else settings["n"]
         sorting = samples * SORTING // (SORTING + SAMPLES) if method == "start" else 0
         parts = {"evaluation": range(sorting, samples)} | ({"sorting": range(sorting)} if sorting else {})
-
         begin, progress = time.time(), []
 
         def summarise() -> Row:
@@ -301,50 +178,100 @@ class Queue:
             if (folder / "eval/samples.jsonl").exists():
                 self.write(row | summarise())
 
-        settings = settings | ({"limit": limit} if limit else {})
-        seconds = self.evaluate(model, folder, card, benchmarks, settings, int(seed), tick=tick, every=20)
+        seconds = self.evaluate(model, folder, card, benchmarks, settings | limit, seed, tick=tick, every=20)
         self.write(row | summarise() | {"evaluation_seconds": round(seconds, 1), "complete": True})
 
-    def work_off(self) -> bool:
-        """Works everything off. Whether nothing failed."""
-        recorded = read_results(self.args.results)
-        scanned = [row["strata"] for row in recorded if row["method"] == "scan"]
-        if scanned:  # by another machine, perhaps: the training set follows from it
-            make_training_set(self.data, {name: Stratum(**found) for name, found in scanned[0].items()})
+    def train(self, method: str, seed: int, folder: Path, card: int) -> None:
+        """Trains one run, once more if it fails before its first step, most likely for want of memory."""
+        _, own, path = recipe_of(method)
+        steps_file = folder / "steps.jsonl"
+        settings = {
+            "steps_file": steps_file,
+            "last_step": self.last_step,
+            "config": path,
+            "dataset": f"custom={self.data / 'train.jsonl'}",
+            "model_name_or_path": self.args.model,
+            "output_dir": folder / "model",
+            "seed": seed,
+            "max_steps": COLLAPSE_STEPS if own else MOST,
+            "save_strategy": "no",
+        }
+        if self.args.vllm_share is not None:
+            settings["vllm_gpu_memory_utilization"] = self.args.vllm_share
+        settings |= own | (TINY_TRAINING if self.args.tiny else {}) | self.args.override
+        command, turn, has_turn = ["-m", "experiments.math.training", *with_flags(settings)], self.turns[card], True
+
+        def tick() -> None:
+            nonlocal has_turn
+            if has_turn and read_steps(steps_file):
+                turn.release()
+                has_turn = False
+            self.decide_steps()
+
+        turn.acquire()
+        try:
+            for is_last in (False, True):
+                steps_file.unlink(missing_ok=True)
+                (folder / "launched.txt").write_text(str(time.time()))
+                try:
+                    self.call(command, folder, card, cwd=folder, tick=tick)
+                    break
+                except Failed as error:
+                    if is_last or not has_turn:
+                        raise
+                    print(f"again: {error}", flush=True)
+        finally:
+            if has_turn:
+                turn.release()
+
+    def decide_steps(self) -> None:
+        """Fixes the number of steps, once the first trainings have been timed beside each other."""
+        if not self.last_step.exists():
+            first = [name for name in self.args.runs if not name.startswith("start-")][: self.jobs]
+            files = (self.args.work / name / "steps.jsonl" for name in first)
+            steps = steps_that_fit([[step["seconds"] for step in read_steps(file)] for file in files])
+            if steps is not None:
+                self.last_step.write_text(str(steps))
+                print(f"steps: {steps}", flush=True)
+
+    def evaluate(
+        self, model: str, folder: Path, card: int | None, benchmarks: list[str], settings: Row, seed: int, **tick: Any
+    ) -> float:
+        """Samples answers with `recipes/evaluate.py`, on one card or on all; once more if it fails, as it resumes."""
+        if Path(model).is_dir():  # by the same relative path for all, so that vLLM finds its compiled code again
+            if not (folder / "model").exists():
+                (folder / "model").symlink_to(model)
+            model = "model"
+        settings = {
+            "model_name_or_path": model,
+            "output_dir": "eval",
+            "seed": seed,
+            "benchmarks": benchmarks,
+        } | settings
+        if self.args.tiny:
+            settings |= TINY_EVALUATION
         else:
-            self.scan()
-        done = {key_of(row) for row in recorded if row.get("complete")}
-        todo = [name for name in self.args.runs if (*_split(name), self.args.variant) not in done]
-        print(f"{len(todo)} runs to do, {self.args.jobs} at a time", flush=True)
-        failed = False
-        with ThreadPoolExecutor(self.args.jobs) as pool:
-            futures = {}
-            for name in todo:
-                futures[name] = pool.submit(self.run, name, len(todo) == 1)
-                time.sleep(0.1)  # so that they start in this order
-            for name, future in futures.items():
-                error = future.exception()
-                failed |= error is not None
-                print(f"done: {name}" if error is None else f"failed: {name}: {error}", flush=True)
-        return not failed
+            settings |= CARD | {"data_parallel_size": self.args.replicas * (self.cards if card is None else 1)}
+        command = [ROOT / "recipes/evaluate.py", *with_flags(settings)]
+        try:
+            return self.call(command, folder, card, cwd=folder, **tick)
+        except Failed as error:
+            print(f"again: {error}", flush=True)
+            return self.call(command, folder, card, cwd=folder, **tick)
 
+    def about(self, settings: Row) -> Row:
+        """What a run was made with."""
+        return {
+            "settings": settings,
+            "versions": versions(commit=self.args.commit),
+            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "runs_a_card": self.jobs / self.cards,
+            "start": fingerprint(ModelFiles(self.args.model)),
+        }
 
-def _split(name: str) -> tuple[str, int]:
-    method, seed = name.rsplit("-", 1)
-    return method, int(seed)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def _override(text: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if not mark:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like learning_rate=1e-5")
-    return name, value
+    def write(self, row: Row) -> None:
+        """Puts a run into the results."""
+        record(self.args.results, row | ({"variant": self.args.variant} if self.args.variant else {}))
 
 
 def _commit() -> str:
@@ -352,9 +279,9 @@ def _commit() -> str:
     return done.stdout.strip()
 
 
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def read_command_line(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Reads the command line; `--work` holds `data`, see data.py."""
+    parser = parser_of(__doc__, RESULTS, ROOT / "runs/math", committed=RESULTS)
     parser.add_argument("--model", required=True, help="The start: hub id, or folder of `weights.py`.")
     parser.add_argument(
         "--runs", nargs="+", required=True, metavar="METHOD-SEED", help="Such as grpo-0 coda-0 start-0."
@@ -366,32 +293,24 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--replicas", type=int, default=1, help="Of vLLM on a card, in evaluation (default: %(default)s)."
     )
     parser.add_argument("--vllm_share", type=float, help="Of the card's memory, in training. Default: the recipe's.")
-    parser.add_argument("--work", type=Path, default=ROOT / "runs/math", help="Scratch, with `data` (see data.py).")
-    parser.add_argument("--results", type=Path, default=HERE / "results.jsonl")
     parser.add_argument("--variant", default="", help="Name of what is not as in the design, such as `calibration`.")
-    parser.add_argument("--override", nargs="+", type=_override, default=[], metavar="NAME=VALUE")
     parser.add_argument("--commit", default=_commit(), help="Of this code, for the record.")
-    parser.add_argument("--tiny", action="store_true", help="A rehearsal on the CPU. Numbers mean nothing.")
-    args = parser.parse_args(argv)
-    if args.tiny and args.results == HERE / "results.jsonl":
-        parser.error("--tiny is a rehearsal: give it other --results")
+    args = parse(parser, argv)
     if args.override and not args.variant:
         parser.error("--override leaves the design: give the runs a --variant")
-    known = {"start", *COLLAPSE, *(path.stem for path in RECIPES.glob("*.yaml"))}
-    unknown = [name for name in args.runs if _split(name)[0] not in known]
+    known = {"start", *COLLAPSE, *(path.stem for path in RECIPES.glob("*.yaml"))} - {"dry_run"}
+    unknown = [name for name in args.runs if split(name)[0] not in known]
     if unknown:
         parser.error(f"no recipe for {', '.join(unknown)} in {RECIPES}")
     if args.jobs % args.cards:
         parser.error(f"--jobs {args.jobs} must be a multiple of --cards {args.cards}")
-    args.override = dict(args.override)
-    args.work, args.results = args.work.resolve(), args.results.resolve()
     if Path(args.model).is_dir():
         args.model = str(Path(args.model).resolve())
     return args
 
 
 def main() -> int:
-    return 0 if Queue(parse()).work_off() else 1
+    return 0 if Queue(read_command_line()).work() else 1
 
 
 if __name__ == "__main__":

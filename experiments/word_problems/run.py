@@ -9,19 +9,18 @@ Stop and restart it at will: finished runs are skipped, others resume.
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-
-from ..matrix import START, Run
-from ..runner import Runner, parse, parser_of, train_arguments, with_flags, work_off
-from ..runs import Row, summarise_samples
+from ..matrix import START
+from ..runner import ROOT, Testbed, add_runs, parse, parser_of
+from ..runs import summarise_samples
 from .demonstrations import rechecks, style_of
 from .problems import DATA, TEST
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
+WORK = ROOT / "runs/word_problems"
 METHODS = (START, "grpo", "coda", "vlp", "asrr")
 # vLLM on a small part of a card. Its cache is fixed in bytes because trainings beside an evaluation come and go: twice
 # what 256 answers of 600 tokens need.
@@ -50,65 +49,41 @@ def jobs(seeds: int, first_seed: int = 0) -> list[tuple[str, int]]:
     return [(START, 0), *first, *((name, seed) for name in ("vlp", "asrr") for seed in chosen)]
 
 
-class WordProblemsRunner(Runner):
+def word_problems(args: argparse.Namespace) -> Testbed:
     """
     Several runs on one GPU, which start one after the other, and again where they fail: vLLM measures the memory that
     is free while it starts, and gives up if another process ends or grows in that moment.
     """
-
-    recipes, log_every, attempts = "recipes/word_problems", 4, 8
-
-    def __init__(self, args: argparse.Namespace):
-        super().__init__(args)
-        self.stagger = args.stagger
-
-    def training(self, run: Run, seed: int, output_dir: Path) -> list[str]:
-        own = {"model_name_or_path": self.args.model} | (TINY_TRAINING if self.args.tiny else {}) | self.args.override
-        return train_arguments(run, seed, output_dir, self.args.use_cpu, self.recipes) + with_flags(own)
-
-    def evaluation(self) -> dict[str, Any]:
-        return {"benchmarks": f"custom={DATA / TEST}"} | (TINY_EVALUATION if self.args.tiny else EVALUATION)
-
-    def start_model(self) -> str:
-        return self.args.model
-
-    def summarise(self, samples: list[Row]) -> Row:
-        return summarise_samples(samples, style_of, rechecks)
-
-    def about(self) -> Row:
-        return {"warm_start": self.args.warm_start, "overrides": self.args.override}
-
-
-def _override(text: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if not mark:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like learning_rate=1e-5")
-    return name, value
+    return Testbed(
+        args,
+        recipes="recipes/word_problems",
+        model=args.model,
+        training={"model_name_or_path": args.model} | (TINY_TRAINING if args.tiny else {}),
+        evaluation={"benchmarks": f"custom={DATA / TEST}"} | (TINY_EVALUATION if args.tiny else EVALUATION),
+        summarise=partial(summarise_samples, style_of=style_of, rechecks=rechecks),
+        log_every=4,
+        about={"warm_start": args.warm_start},
+        use_cpu=args.tiny,
+        attempts=8,
+        gap=0.0 if args.tiny else 30.0,
+    )
 
 
 def read_command_line(argv: list[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = parser_of(__doc__, "runs/word_problems", RESULTS)
+    parser = parser_of(__doc__, WORK / "results.jsonl", WORK / "work", committed=RESULTS)
     parser.add_argument("--model", default="runs/word_problems/start", help="The warm start (default: %(default)s).")
     parser.add_argument("--warm_start", type=int, default=1, help="Its number (default: 1).")
     parser.add_argument("--only", nargs="+", choices=METHODS, default=METHODS, help="Only these methods.")
-    parser.add_argument("--seeds", type=int, default=3, help="Seeds of a method (default: %(default)s).")
-    parser.add_argument("--jobs", type=int, default=4, help="Runs at a time, 20 GB each (default: %(default)s).")
-    parser.add_argument("--stagger", type=float, default=30, help="Seconds between two starts (default: %(default)s).")
-    parser.add_argument(
-        "--override", nargs="+", type=_override, default=[], metavar="NAME=VALUE", help="Over every recipe."
-    )
+    add_runs(parser, 3, 4)
     args = parse(parser, argv)
-    args.override, args.use_cpu = dict(args.override), args.tiny
-    if args.tiny:
-        args.stagger, args.jobs = 0.0, min(args.jobs, os.cpu_count())
+    args.jobs = min(args.jobs, os.cpu_count()) if args.tiny else args.jobs
     return args
 
 
 def main() -> int:
     args = read_command_line()
-    wanted = [job for job in jobs(args.seeds, args.first_seed) if job[0] in args.only]
-    return 0 if work_off(WordProblemsRunner(args), wanted, Console()) else 1
+    return word_problems(args).do([job for job in jobs(args.seeds, args.first_seed) if job[0] in args.only])
 
 
 if __name__ == "__main__":
