@@ -20,8 +20,6 @@ from coda_trl.ladder import RUNGS
 
 Row = dict[str, Any]
 
-# What tells one run from another.
-KEY = ("method", "seed", "variant", "warm_start")
 # Metrics of the training log that are kept.
 LOGGED = (
     "coda/mean_score",
@@ -46,23 +44,20 @@ def read_results(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
+def key_of(row: Row) -> tuple:
+    """What tells one run from another."""
+    return tuple(row.get(name) for name in ("method", "seed", "variant", "warm_start"))
+
+
 def record(path: Path, row: Row) -> None:
     """Puts a run into a results file, in the place of an earlier record of it. For threads, not for processes."""
-
-    def key(row: Row) -> list:
-        return [row.get(name) for name in KEY]
-
     with _recording:
-        rows = [*(other for other in read_results(path) if key(other) != key(row)), row]
-        write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file in one step, so that a process that is ended, or a full disk, leaves the old file or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+        rows = [*(other for other in read_results(path) if key_of(other) != key_of(row)), row]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # In one step, so that a process that is ended, or a full disk, leaves the old file or the new.
+        partial = path.with_suffix(".partial")
+        partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        partial.replace(path)
 
 
 def summarise_samples(

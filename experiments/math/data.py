@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from datasets import Dataset
 
 from coda_trl.data import find_overlap, load_source, math_prompt
@@ -39,48 +40,26 @@ LEVEL_SETS = ((3, 4, 5), (3, 4), (3,))
 
 @dataclass(frozen=True)
 class Stratum:
-    """
-    What the scan found for problems of one kind.
+    """What the scan found for problems of one kind."""
 
-    Args:
-        easy (`float`), all_wrong (`float`):
-            Share of problems with a success rate above 0.75, and of 0.
-        accuracy (`float`), tokens (`float`), cut_off (`float`), code (`float`):
-            Mean success rate, tokens of an answer, and shares of answers that reach the limit and that hold code.
-        rows (`int`):
-            Problems of this kind in the training pool.
-    """
-
-    easy: float
-    all_wrong: float
-    accuracy: float
-    tokens: float
-    cut_off: float
-    code: float
-    rows: int
+    easy: float  # share of problems with a success rate above 0.75
+    all_wrong: float  # share of problems with a success rate of 0
+    accuracy: float  # mean success rate
+    tokens: float  # of an answer
+    cut_off: float  # share of answers that reach the limit
+    code: float  # share of answers that hold code
+    rows: int  # problems of this kind in the training pool
 
 
 @dataclass(frozen=True)
 class Mix:
-    """
-    A make-up of the training set.
+    """A make-up of the training set."""
 
-    Args:
-        gsm8k (`float`):
-            Share of GSM8K; the rest is MATH.
-        levels (`tuple[int, ...]`):
-            Levels of MATH, in the proportion that the pool has them.
-        easy (`float`), all_wrong (`float`):
-            Shares of such prompts, by the scan.
-        fits (`bool`):
-            Whether both are within their bounds.
-    """
-
-    gsm8k: float
-    levels: tuple[int, ...]
-    easy: float
+    gsm8k: float  # share of GSM8K; the rest is MATH
+    levels: tuple[int, ...]  # of MATH, in the proportion that the pool has them
+    easy: float  # shares of such prompts, by the scan
     all_wrong: float
-    fits: bool
+    fits: bool  # whether both are within their bounds
 
 
 def choose_mix(strata: Mapping[str, Stratum]) -> Mix:
@@ -185,21 +164,26 @@ def read_scan(
     problems: Sequence[Row], samples: Iterable[Mapping[str, Any]], pool: Sequence[Row]
 ) -> dict[str, Stratum]:
     """Sums the samples of the scan up by kind of problem."""
-    by_problem: list[list[Mapping[str, Any]]] = [[] for _ in problems]
-    for sample in samples:
-        by_problem[int(sample["problem_id"])].append(sample)
+    frame = pd.DataFrame(
+        {
+            "problem": int(sample["problem_id"]),
+            "correct": float(bool(sample["correct"])),
+            "tokens": sample["tokens"],
+            "cut_off": sample["finish_reason"] == "length",
+            "code": holds_code(sample["completion"]),
+        }
+        for sample in samples
+    )
+    frame["stratum"] = [problems[problem]["stratum"] for problem in frame["problem"]]
     strata = {}
     for name in SCANNED:
-        chosen = [group for row, group in zip(problems, by_problem, strict=True) if row["stratum"] == name]
-        rates = [sum(bool(sample["correct"]) for sample in group) / len(group) for group in chosen]
-        flat = [sample for group in chosen for sample in group]
+        answers = frame[frame["stratum"] == name]
+        rates, means = answers.groupby("problem")["correct"].mean(), answers.mean(numeric_only=True)
         strata[name] = Stratum(
-            easy=sum(rate > EASY for rate in rates) / len(rates),
-            all_wrong=sum(rate == 0 for rate in rates) / len(rates),
-            accuracy=sum(rates) / len(rates),
-            tokens=sum(sample["tokens"] for sample in flat) / len(flat),
-            cut_off=sum(sample["finish_reason"] == "length" for sample in flat) / len(flat),
-            code=sum(holds_code(sample["completion"]) for sample in flat) / len(flat),
+            easy=float((rates > EASY).mean()),
+            all_wrong=float((rates == 0).mean()),
+            accuracy=float(rates.mean()),
+            **{column: float(means[column]) for column in ("tokens", "cut_off", "code")},
             rows=sum(row["stratum"] == name for row in pool),
         )
     return strata

@@ -34,11 +34,7 @@ LOGGED = {
     "grad_norm": "grad_norm",
     "learning_rate": "learning_rate",
 }
-
-
-def key_of(row: Row) -> tuple[str, int, str]:
-    """What tells one run from another."""
-    return row["method"], row["seed"], row.get("variant", "")
+MEMORY = ("peak_gib", "peak_allocated_gib", "card_gib")
 
 
 def read_steps(path: Path) -> list[Row]:
@@ -53,25 +49,16 @@ def _short(value: float | None) -> float | None:
 
 def summarise_steps(steps: Sequence[Row]) -> Row:
     """
-    The training log of a run.
-
-    Args:
-        steps (`Sequence[dict]`):
-            As from [`read_steps`].
-
-    Returns:
-        `dict`: `steps`, `step_seconds`, `phase_seconds` (lists over steps by phase), `peak_gib` (reserved by PyTorch),
-        `peak_allocated_gib` (of it in use), `card_gib` (in use on the card by all processes) and `log` (lists over
-        steps by metric, `None` where it was not logged).
+    The training log of a run, from [`read_steps`]: `steps`, `step_seconds`, `phase_seconds` (lists over steps by
+    phase), `peak_gib` (reserved by PyTorch), `peak_allocated_gib` (of it in use), `card_gib` (in use on the card by
+    all processes) and `log` (lists over steps by metric, `None` where it was not logged).
     """
     phases = sorted({phase for step in steps for phase in step["phases"]})
     return {
         "steps": steps[-1]["step"],
         "step_seconds": [round(step["seconds"], 2) for step in steps],
         "phase_seconds": {phase: [round(step["phases"].get(phase, 0.0), 2) for step in steps] for phase in phases},
-        **{
-            name: max(step.get(name, 0.0) for step in steps) for name in ("peak_gib", "peak_allocated_gib", "card_gib")
-        },
+        **{name: max(step.get(name, 0.0) for step in steps) for name in MEMORY},
         "log": {
             short: [_short(step["log"].get(name)) for step in steps]
             for name, short in LOGGED.items()
@@ -102,46 +89,31 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[st
         of answers with a block of code), `no_verdict` (answers whose gold cannot be read), accuracy, tokens and
         cut-off `by_level` if problems have one, and `counts` by problem: `correct`, `tokens`, `cut_off`, `level`.
     """
-    chosen = (sample for sample in samples if sample["sample"] in numbers)
     counted = {
         "level": lambda sample: sample.get("level", np.nan),
         "code": lambda sample: holds_code(sample["completion"]),
     }
-    found = tabulate(chosen, counts=counted)
+    found = tabulate((sample for sample in samples if sample["sample"] in numbers), counts=counted)
     results = {}
-    for name in problems:
-        if name not in found:
-            continue
+    for name in (name for name in problems if name in found):
         columns, outcomes = found[name], found[name].outcomes
         if len(columns.problems) < problems[name] or outcomes.samples.min() < len(numbers):
             continue
         order = np.argsort([int(problem) for problem in columns.problems])
         sums = {"correct": outcomes.correct, "tokens": outcomes.tokens, "cut_off": outcomes.truncated}
         counts = {column: values[order].astype(int) for column, values in sums.items()}
-        levels = columns.per_problem(columns.counts["level"])[order] / len(numbers)
-        result: Row = {"samples": len(numbers), **_means(counts, len(numbers))}
+
+        def means(chosen: Any = ..., counts: Mapping[str, np.ndarray] = counts) -> Row:
+            found = {column: round(float(of[chosen].mean()) / len(numbers), 5) for column, of in counts.items()}
+            return {"accuracy": found["correct"], "tokens": found["tokens"], "cut_off": found["cut_off"]}
+
+        result: Row = {"samples": len(numbers), **means()}
         result["code"] = round(float(columns.counts["code"].mean()), 5)
         result["no_verdict"] = int((outcomes.samples - outcomes.graded).sum())
+        levels = columns.per_problem(columns.counts["level"])[order] / len(numbers)
         if not np.isnan(levels).any():
             counts["level"] = levels.astype(int)
-            result["by_level"] = {
-                str(level): _means(counts, len(numbers), counts["level"] == level)
-                for level in np.unique(counts["level"]).tolist()
-            }
+            result["by_level"] = {str(level): means(counts["level"] == level) for level in sorted({*counts["level"]})}
         result["counts"] = {column: " ".join(map(str, values)) for column, values in counts.items()}
         results[name] = result
     return results
-
-
-def _means(counts: Mapping[str, np.ndarray], samples: int, chosen: np.ndarray | None = None) -> Row:
-    of_problem = {"correct": "accuracy", "tokens": "tokens", "cut_off": "cut_off"}
-    return {
-        of_problem[name]: round(float(counts[name][... if chosen is None else chosen].mean()) / samples, 5)
-        for name in of_problem
-    }
-
-
-def counts_of(row: Row, benchmark: str, part: str = "evaluation") -> dict[str, np.ndarray]:
-    """Counts by problem of one benchmark, as arrays."""
-    counts = row[part][benchmark]["counts"]
-    return {name: np.array(values.split(), dtype=int) for name, values in counts.items()}

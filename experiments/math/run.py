@@ -29,11 +29,11 @@ from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
 from ..runner import ROOT, Failed, Runner, parse, parser_of, versions, with_flags
-from ..runs import Row, read_results, record
+from ..runs import Row, key_of, read_results, record
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
 from .data import Stratum, benchmark_specs, make_training_set, read_scan
-from .results import key_of, read_steps, summarise_samples, summarise_steps
+from .results import read_steps, summarise_samples, summarise_steps
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
@@ -96,6 +96,7 @@ class Queue(Runner):
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         super().__init__(args.jobs, args.cards, PYTHONPATH=os.pathsep.join(paths))
         self.args = args
+        self.variant = {"variant": args.variant} if args.variant else {}
         self.data, self.last_step = args.work / "data", args.work / "last_step.txt"
         # vLLM measures what is free on the card while it starts: one training at a time, until it has made a step.
         self.turns = [threading.Lock() for _ in range(args.cards)]
@@ -115,7 +116,8 @@ class Queue(Runner):
         else:
             self.scan()
         done = {key_of(row) for row in recorded if row.get("complete")}
-        todo = [name for name in self.args.runs if (*split(name), self.args.variant) not in done]
+        named = {name: dict(zip(("method", "seed"), split(name), strict=True)) for name in self.args.runs}
+        todo = [name for name, row in named.items() if key_of(row | self.variant) not in done]
         return self.work_off({name: partial(self.run, name, len(todo) == 1) for name in todo})
 
     def scan(self) -> None:
@@ -271,7 +273,7 @@ class Queue(Runner):
 
     def write(self, row: Row) -> None:
         """Puts a run into the results."""
-        record(self.args.results, row | ({"variant": self.args.variant} if self.args.variant else {}))
+        record(self.args.results, row | self.variant)
 
 
 def _commit() -> str:
