@@ -150,11 +150,13 @@ class Machine:
 
     def __init__(self, problems, failing=()):
         self.problems, self.failing, self.calls, self.cards = problems, list(failing), [], {}
+        self.commands = {}
 
     def __call__(self, command, folder, card, cwd, tick=lambda: None, every=0.5):
         kind = "train" if "experiments.math.training" in command else "evaluate"
         self.calls.append((kind, folder.name))
         self.cards[folder.name] = card
+        self.commands.setdefault(folder.name, command)
         if (kind, folder.name) in self.failing:
             self.failing.remove((kind, folder.name))
             raise queue.Failed("no memory")
@@ -227,6 +229,15 @@ def test_a_run_that_fails_does_not_stop_the_others_and_resumes(make_queue, tmp_p
     again = make_queue("--runs", "grpo-0", "coda-0", "vlp-0")
     assert again.work()
     assert sorted(again.call.calls) == [("evaluate", "coda-0"), ("evaluate", "grpo-0"), ("train", "grpo-0")]
+
+
+def test_runs_that_share_a_card_keep_to_their_share_of_its_memory(make_queue, tmp_path):
+    pair = make_queue("--runs", "grpo-0", "coda-0", "--vllm_share", "0.12")
+    assert pair.work()
+    flags = " ".join(map(str, pair.call.commands["grpo-0"]))
+    assert "--memory_share 0.48" in flags and "--vllm_gpu_memory_utilization 0.12" in flags
+    (row, *_) = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] == "grpo"]
+    assert row["settings"]["vllm_gpu_memory_utilization"] == 0.12, "the record says so"
 
 
 def test_runs_are_spread_over_the_cards_and_the_start_alone_takes_all(make_queue):

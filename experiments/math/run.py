@@ -96,6 +96,7 @@ class Queue(Runner):
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         super().__init__(args.jobs, args.cards, PYTHONPATH=os.pathsep.join(paths))
         self.args = args
+        self.share = {} if args.vllm_share is None else {"vllm_gpu_memory_utilization": args.vllm_share}
         self.variant = {"variant": args.variant} if args.variant else {}
         self.data, self.last_step = args.work / "data", args.work / "last_step.txt"
         # vLLM measures what is free on the card while it starts: one training at a time, until it has made a step.
@@ -155,7 +156,7 @@ class Queue(Runner):
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
             seen = {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
-            row |= self.about(recipe | own | seen | self.args.override)
+            row |= self.about(recipe | own | seen | self.share | self.args.override)
             row |= {"training": {"startup_seconds": round(startup, 1), **summarise_steps(steps)}}
             model = str(folder / "model")
         if method in COLLAPSE:
@@ -198,9 +199,9 @@ class Queue(Runner):
             "max_steps": COLLAPSE_STEPS if own else MOST,
             "save_strategy": "no",
         }
-        if self.args.vllm_share is not None:
-            settings["vllm_gpu_memory_utilization"] = self.args.vllm_share
-        settings |= own | (TINY_TRAINING if self.args.tiny else {}) | self.args.override
+        if self.jobs > self.cards:  # leaves 4% to what PyTorch does not count
+            settings["memory_share"] = 0.96 * self.cards / self.jobs
+        settings |= self.share | own | (TINY_TRAINING if self.args.tiny else {}) | self.args.override
         command, turn, has_turn = ["-m", "experiments.math.training", *with_flags(settings)], self.turns[card], True
 
         def tick() -> None:
