@@ -32,7 +32,7 @@ PAGES = {
     "report": ("Report", ["coda_trl.report"]),
     "dry_run": (
         "Dry run",
-        ["coda_trl.dry_run", "coda_trl.dry_run.arithmetic", "coda_trl.dry_run.memory", "coda_trl.dry_run.launch"],
+        ["coda_trl.dry_run", "coda_trl.dry_run.memory"],
     ),
     "ladder": ("Ladder", ["coda_trl.ladder", "coda_trl.evaluation.ladder"]),
 }

@@ -18,7 +18,7 @@ from trl import ModelConfig
 
 from coda_trl.data import DataArguments
 from coda_trl.dry_run import dry_run, read_plan
-from coda_trl.dry_run.arithmetic import batch_arithmetic, gate_counts, group_shares
+from coda_trl.dry_run.arithmetic import batch_arithmetic, gate_counts
 from coda_trl.dry_run.checks import check_batch, check_lengths, check_memory, check_method
 from coda_trl.dry_run.launch import Launch, planned_config, read_launch
 from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
@@ -63,9 +63,8 @@ def settings(findings):
 
 def test_the_papers_batch():
     batch = batch_arithmetic(config(), num_rows=40_315)
-    assert (batch.completions, batch.prompts, batch.completions_per_process) == (2048, 128, 256)
+    assert (batch.completions, batch.prompts) == (2048, 128)
     assert (batch.updates, batch.steps_per_epoch, batch.total_steps) == (1, 314, 314)
-    assert batch.tokens == 2048 * 16384
 
 
 def test_epochs_and_max_steps():
@@ -77,23 +76,6 @@ def test_epochs_and_max_steps():
 def test_several_updates_on_a_batch_make_as_many_steps():
     batch = batch_arithmetic(config(gradient_accumulation_steps=128, num_iterations=2), 40_315)
     assert (batch.updates, batch.steps_per_epoch) == (4, 314 * 4)
-
-
-@pytest.mark.parametrize(
-    ("num_generations", "per_process", "ways"),
-    [
-        (16, 256, [(16,)]),
-        (16, 8, [(8, 8)]),
-        (16, 4, [(4, 4, 4, 4)]),
-        (6, 9, [(6,), (3, 3)]),
-        (16, 24, [(16,), (8, 8)]),
-        (10, 16, [(10,), (6, 4), (2, 8)]),
-    ],
-)
-def test_groups_are_cut_where_a_process_is_full(num_generations, per_process, ways):
-    found = group_shares(num_generations, per_process)
-    assert set(ways) <= set(found)
-    assert all(sum(way) == num_generations for way in found)
 
 
 def test_gate_counts():
@@ -241,7 +223,7 @@ def test_the_papers_settings_raise_nothing():
         *check_method(args, DataArguments()),
         *check_batch(args, EIGHT, batch_arithmetic(args, 40_315), 40_315),
         *check_lengths(args, 1024, size),
-        *check_memory(args, EIGHT, memory, "float32", False, 80),
+        *check_memory(args, ModelConfig(), EIGHT, memory, 80),
     ]
     assert findings == []
 
@@ -317,9 +299,9 @@ def test_memory_that_does_not_fit_says_what_to_change():
     size = size_of("qwen3-14b")
 
     def findings(gpu_memory, dtype="float32", launch=EIGHT, **changes):
-        args = config(launch, **changes)
-        memory = estimate_memory(size, args, ModelConfig(dtype=dtype), launch, 1024, gpu_memory)
-        return list(check_memory(args, launch, memory, dtype, False, gpu_memory))
+        args, model_args = config(launch, **changes), ModelConfig(dtype=dtype)
+        memory = estimate_memory(size, args, model_args, launch, 1024, gpu_memory)
+        return list(check_memory(args, model_args, launch, memory, gpu_memory))
 
     found = findings(40, vllm_enable_sleep_mode=False)
     assert ("error", "gpu_memory") in settings(found)

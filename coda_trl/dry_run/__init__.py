@@ -8,21 +8,20 @@ the method. The exit status is 1 where there is an error.
 import argparse
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from rich.console import Console
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig
 from trl import ModelConfig, TrlParser
 
 from ..config import CodaGRPOConfig
-from ..correctness import find_correctness_reward
 from ..help_texts import help_from_docstring
-from ..loading import RewardArguments, find_reward, load_tokenizer
+from ..loading import load_tokenizer
 from .arithmetic import batch_arithmetic
-from .checks import check_batch, check_lengths, check_memory, check_method
+from .checks import check_batch, check_lengths, check_memory, check_method, check_rewards
 from .findings import Finding, error, warning
 from .hub import ask_the_hub_once
 from .inspection import check_eval_data, inspect_data
@@ -30,7 +29,7 @@ from .launch import planned_config, read_launch
 from .memory import LoraTargetError, ModelSize, estimate_memory, model_size
 from .report import print_batch, print_data, print_findings, print_memory
 
-__all__ = ["DryRunArguments", "Finding", "dry_run", "error", "read_plan", "warning"]
+__all__ = ["DryRunArguments", "dry_run", "read_plan"]
 
 BESIDE = "dry_run.yaml"
 
@@ -66,7 +65,7 @@ class DryRunArguments:
 
 def read_plan(argv: Sequence[str]) -> DryRunArguments:
     """
-    Reads what concerns the dry run alone: from the command line, the recipe, and `dry_run.yaml` beside the recipe.
+    Reads the dry run's own arguments: from the command line, the recipe, and `dry_run.yaml` beside the recipe.
 
     Args:
         argv (`Sequence[str]`):
@@ -76,9 +75,9 @@ def read_plan(argv: Sequence[str]) -> DryRunArguments:
     parser.add_argument("--config", type=Path)
     recipe = parser.parse_known_args(argv)[0].config
     beside = None if recipe is None else recipe.with_name(BESIDE)
-    settings = yaml.safe_load(beside.read_text()) if beside and beside.is_file() else {}
     parser = TrlParser(DryRunArguments, add_help=False)
-    parser.set_defaults(**settings)
+    if beside and beside.is_file():
+        parser.set_defaults(**yaml.safe_load(beside.read_text()))
     plan, _ = parser.parse_args_and_config(list(argv), return_remaining_strings=True)
     return plan
 
@@ -106,14 +105,12 @@ def dry_run(
         launch = read_launch(plan.accelerate_config, plan.num_processes)
         reward_args, data_args, _, args, model_args = parse(planned_config(launch))
     except ValueError as problem:
-        print_findings(console, [error("configuration", str(problem))])
-        return 1
+        return print_findings(console, [error("configuration", str(problem))])
     if args.max_completion_length is None:
         text = "None leaves open how long a completion gets, and with it memory and time. Set a number of tokens."
-        print_findings(console, [error("max_completion_length", text)])
-        return 1
+        return print_findings(console, [error("max_completion_length", text)])
 
-    findings = [*check_method(args, data_args), *_check_rewards(args, reward_args)]
+    findings = [*check_method(args, data_args), *check_rewards(args, reward_args)]
     tokenizer = None
     try:
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
@@ -131,60 +128,38 @@ def dry_run(
 
     console.rule("Dry run")
     print_batch(console, args, launch, batch, data)
-    size = _read_size(plan.model_config, model_args, args.trust_remote_code, findings)
-    if size is not None:
+    size = _read_size(plan.model_config, model_args, args.trust_remote_code)
+    if isinstance(size, Finding):
+        findings.append(size)
+    else:
         findings += check_lengths(args, data_args.max_prompt_length, size)
         if not args.on_cpu:
             memory = estimate_memory(size, args, model_args, launch, data_args.max_prompt_length, plan.gpu_memory)
-            findings += check_memory(args, launch, memory, model_args.dtype, model_args.use_peft, plan.gpu_memory)
+            findings += check_memory(args, model_args, launch, memory, plan.gpu_memory)
             print_memory(console, size, memory, plan.gpu_memory)
     print_data(console, data)
-    print_findings(console, findings)
-    return int(any(finding.severity == "error" for finding in findings))
+    return print_findings(console, findings)
 
 
-def _check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterator[Finding]:
-    try:
-        names = [find_reward(name, args.max_completion_length).__name__ for name in reward_args.reward_funcs]
-    except ValueError as problem:
-        yield error("reward_funcs", str(problem))
-        return
-    try:
-        _, guess = find_correctness_reward(names, args.correctness_reward)
-    except ValueError as problem:
-        yield error("correctness_reward", str(problem))
-        return
-    if guess is not None and args.length_shaping != "none":
-        yield warning("correctness_reward", guess)
-
-
-def _read_size(
-    config_file: str | None, model_args: ModelConfig, trust_remote_code: bool, findings: list[Finding]
-) -> ModelSize | None:
-    """Sizes of the model, or `None` with a finding."""
+def _read_size(config_file: str | None, model_args: ModelConfig, trust_remote_code: bool) -> ModelSize | Finding:
     location = config_file or model_args.model_name_or_path
     if location is None:
-        findings.append(error("model_name_or_path", "There is no model. Set it to a hub id or a folder."))
-        return None
+        return error("model_name_or_path", "There is no model. Set it to a hub id or a folder.")
     try:
-        config = _load_config(location, model_args.model_revision, trust_remote_code)
+        if location.endswith(".json"):
+            config = AutoConfig.for_model(**json.loads(Path(location).read_text()))
+        else:
+            revision = model_args.model_revision
+            config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as problem:
         text = (
             f"The configuration of {location} could not be read ({problem}), so memory was not estimated. Give its "
             "config.json as `--model_config PATH` (and set HF_HUB_OFFLINE=1, so that nothing waits for the hub)."
         )
-        findings.append(warning("model_config", text))
-        return None
+        return warning("model_config", text)
     try:
         return model_size(config, model_args)
     except LoraTargetError as problem:
-        findings.append(error("lora_target_modules", str(problem)))
+        return error("lora_target_modules", str(problem))
     except ValueError as problem:
-        findings.append(warning("model_config", f"Memory was not estimated: {problem}."))
-    return None
-
-
-def _load_config(location: str, revision: str | None, trust_remote_code: bool) -> PretrainedConfig:
-    if location.endswith(".json"):
-        return AutoConfig.for_model(**json.loads(Path(location).read_text()))
-    return AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=trust_remote_code)
+        return warning("model_config", f"Memory was not estimated: {problem}.")

@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator
 
+from trl import ModelConfig
+
 from ..config import CodaGRPOConfig
+from ..correctness import find_correctness_reward
 from ..data import DataArguments
+from ..loading import RewardArguments, find_reward
 from ..shaping import NEED_BUDGET
 from .arithmetic import Batch
 from .findings import Finding, error, warning
@@ -40,6 +44,20 @@ def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Fin
             "'linear' is the default, and lowers the learning rate to 0. The authors keep it constant. Set it to "
             "'constant', or to 'cosine' if it is meant to fall.",
         )
+
+
+def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterator[Finding]:
+    """Reward functions that do not exist, and which of them is shaped."""
+    setting = "reward_funcs"
+    try:
+        names = [find_reward(name, args.max_completion_length).__name__ for name in reward_args.reward_funcs]
+        setting = "correctness_reward"
+        _, guess = find_correctness_reward(names, args.correctness_reward)
+    except ValueError as problem:
+        yield error(setting, str(problem))
+        return
+    if guess is not None and args.length_shaping != "none":
+        yield warning(setting, guess)
 
 
 def check_batch(args: CodaGRPOConfig, launch: Launch, batch: Batch, num_rows: int | None) -> Iterator[Finding]:
@@ -87,10 +105,10 @@ def check_lengths(args: CodaGRPOConfig, max_prompt_length: int, size: ModelSize)
 
 
 def check_memory(
-    args: CodaGRPOConfig, launch: Launch, memory: MemoryEstimate, dtype: str, use_peft: bool, gpu_memory: float
+    args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch, memory: MemoryEstimate, gpu_memory: float
 ) -> Iterator[Finding]:
     """Runs that do not fit a GPU, or lose small updates."""
-    peak = memory.peak / GIB
+    peak = max(memory.generation_peak, memory.training_peak) / GIB
     moment = "generation" if memory.generation_peak > memory.training_peak else "the backward pass"
     need = f"About {peak:.0f} GiB are needed during {moment}, and a GPU has {gpu_memory:g}."
     if peak > gpu_memory:
@@ -104,10 +122,10 @@ def check_memory(
             f"vLLM's share leaves {left:.1f} GiB for keys and values, but one sequence of full length takes "
             f"{memory.sequence / GIB:.1f}. Raise it, or `vllm_tensor_parallel_size`.",
         )
-    if dtype != "float32" and not use_peft and launch.sharding in ("none", "ddp"):
+    if model_args.dtype != "float32" and not model_args.use_peft and launch.sharding in ("none", "ddp"):
         yield warning(
             "dtype",
-            f"Weights in {dtype} without a float32 copy lose updates as small as `learning_rate` "
+            f"Weights in {model_args.dtype} without a float32 copy lose updates as small as `learning_rate` "
             f"{args.learning_rate:g} makes them. Set it to 'float32', or launch with ZeRO or FSDP2.",
         )
 

@@ -8,26 +8,15 @@ import yaml
 
 from ..config import CodaGRPOConfig
 
-Sharding = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
-
 
 @dataclass(frozen=True)
 class Launch:
-    """
-    How a run is launched.
+    """How a run is launched."""
 
-    Args:
-        num_processes (`int`):
-            Training processes, one a GPU.
-        sharding (`str`):
-            What the processes divide among them: `"none"` (one process), `"ddp"` (nothing), `"zero2"` (optimizer state
-            and gradients), `"zero3"` or `"fsdp2"` (weights as well).
-        on_cpu (`bool`):
-            Whether no GPU is used.
-    """
-
-    num_processes: int
-    sharding: Sharding
+    num_processes: int  # one a GPU
+    # What the processes divide among them: nothing; with ZeRO-2, optimizer state and gradients; with ZeRO-3 and FSDP2,
+    # weights as well.
+    sharding: Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
     on_cpu: bool = False
 
 
@@ -41,11 +30,8 @@ def read_launch(accelerate_config: str | None, num_processes: int | None = None)
         num_processes (`int`, *optional*):
             Overrides the number in the file, as `accelerate launch --num_processes` does.
 
-    Returns:
-        [`Launch`]
-
     Raises:
-        ValueError: If the file is missing, or sets up something that GRPO or this estimate does not cover.
+        ValueError: If the file is missing, or sets up something that GRPO or the estimate of memory does not cover.
     """
     if accelerate_config is None:
         processes = num_processes or 1
@@ -71,10 +57,7 @@ def read_launch(accelerate_config: str | None, num_processes: int | None = None)
 
 
 def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
-    """
-    [`CodaGRPOConfig`] as it will be under `launch`: it checks the batch for that number of processes, and asks for no
-    GPU, wherever it is built.
-    """
+    """[`CodaGRPOConfig`] for the number of processes of `launch`, which needs no GPU where it is built."""
 
     @dataclass
     class PlannedConfig(CodaGRPOConfig):

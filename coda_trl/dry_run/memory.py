@@ -6,17 +6,13 @@ and the allocator keep), it is meant to be a little high.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
-from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PretrainedConfig
 from trl import ModelConfig, get_peft_config
 
 from ..config import CodaGRPOConfig
 from .launch import Launch
-
-if TYPE_CHECKING:
-    from peft import PeftConfig
 
 GIB = 2**30
 
@@ -46,29 +42,17 @@ class LoraTargetError(ValueError):
 
 @dataclass(frozen=True)
 class ModelSize:
-    """
-    Sizes of a decoder.
+    """Sizes of a decoder."""
 
-    Args:
-        parameters (`int`):
-            All parameters, tied ones once.
-        trainable (`int`):
-            Those that are trained: all, or LoRA's.
-        layers, hidden, intermediate, query_width, kv_width, vocabulary (`int`):
-            Number of layers, width of the residual stream, of the MLP, of all queries, of all keys, and of the logits.
-        max_positions (`int`):
-            Longest sequence that the model is made for.
-    """
-
-    parameters: int
-    trainable: int
+    parameters: int  # tied ones once
+    trainable: int  # all, or LoRA's
     layers: int
-    hidden: int
+    hidden: int  # width of the residual stream
     intermediate: int
-    query_width: int
-    kv_width: int
+    query_width: int  # of all heads
+    kv_width: int  # of all keys
     vocabulary: int
-    max_positions: int
+    max_positions: int  # longest sequence that the model is made for
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -78,16 +62,7 @@ class ModelSize:
 
 def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
     """
-    Sizes of a model, from its configuration. The weights are neither loaded nor allocated.
-
-    Args:
-        config ([`~transformers.PretrainedConfig`]):
-            Configuration of a causal language model.
-        model_args ([`~trl.ModelConfig`]):
-            Whether and how LoRA is used.
-
-    Returns:
-        [`ModelSize`]
+    Sizes of a causal language model, from its configuration. The weights are neither loaded nor allocated.
 
     Raises:
         ValueError: If the configuration does not tell the sizes, or PEFT is needed and not installed.
@@ -105,7 +80,14 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
         model = AutoModelForCausalLM.from_config(config)
     parameters = trainable = model.num_parameters()
     if model_args.use_peft:
-        trainable = _lora_parameters(model, get_peft_config(model_args))
+        lora = get_peft_config(model_args)
+        from peft import get_peft_model  # it need not be installed where no adapter is trained
+        from peft.utils.error import NoMatchingPeftModuleError
+
+        try:
+            trainable, _ = get_peft_model(model, lora).get_nb_trainable_parameters()
+        except NoMatchingPeftModuleError as problem:
+            raise LoraTargetError(str(problem)) from problem
     head_dim = sizes.get("head_dim") or text.hidden_size // text.num_attention_heads
     return ModelSize(
         parameters=parameters,
@@ -120,55 +102,23 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
     )
 
 
-def _lora_parameters(model: PreTrainedModel, lora: "PeftConfig") -> int:
-    # Here, as it need not be installed where no adapter is trained.
-    from peft import get_peft_model
-    from peft.utils.error import NoMatchingPeftModuleError
-
-    try:
-        return get_peft_model(model, lora).get_nb_trainable_parameters()[0]
-    except NoMatchingPeftModuleError as problem:
-        raise LoraTargetError(str(problem)) from problem
-
-
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """
-    Memory of one GPU, in bytes.
+    """Memory of one GPU, in bytes."""
 
-    Args:
-        state (`dict[str, float]`):
-            What is held all the time.
-        generation (`dict[str, float]`):
-            What comes on top during generation.
-        training (`dict[str, float]`):
-            What comes on top during the backward pass.
-        kv_cache (`float`, *optional*):
-            The part of vLLM's share that is left for keys and values. `None` without colocated vLLM.
-        sequence (`float`):
-            Keys and values of one sequence of full length, on one GPU.
-    """
-
-    state: dict[str, float]
-    generation: dict[str, float]
-    training: dict[str, float]
-    kv_cache: float | None
-    sequence: float
+    state: dict[str, float]  # held all the time
+    generation: dict[str, float]  # comes on top during generation
+    training: dict[str, float]  # comes on top during the backward pass
+    kv_cache: float | None  # what vLLM's share leaves for keys and values; `None` without colocated vLLM
+    sequence: float  # keys and values of one sequence of full length, on one GPU
 
     @property
     def generation_peak(self) -> float:
-        """Bytes in use during generation."""
         return sum(self.state.values()) + sum(self.generation.values())
 
     @property
     def training_peak(self) -> float:
-        """Bytes in use during the backward pass."""
         return sum(self.state.values()) + sum(self.training.values())
-
-    @property
-    def peak(self) -> float:
-        """The larger of both."""
-        return max(self.generation_peak, self.training_peak)
 
 
 def estimate_memory(
@@ -180,27 +130,21 @@ def estimate_memory(
     gpu_memory: float,
 ) -> MemoryEstimate:
     """
-    Estimates the memory of each GPU.
+    Estimates the memory of each GPU of a run.
 
     Args:
-        size ([`ModelSize`]):
-            The model.
-        args ([`CodaGRPOConfig`]), model_args ([`~trl.ModelConfig`]), launch ([`Launch`]):
+        size ([`ModelSize`]), args ([`CodaGRPOConfig`]), model_args ([`~trl.ModelConfig`]), launch ([`Launch`]):
             The run.
         max_prompt_length (`int`):
             Longest prompt, in tokens.
         gpu_memory (`float`):
             Memory of a GPU, in GiB. vLLM's share is a fraction of it.
-
-    Returns:
-        [`MemoryEstimate`]
     """
     length = max_prompt_length + args.max_completion_length
     tensor_parallel = args.vllm_tensor_parallel_size
     colocated = args.use_vllm and args.vllm_mode == "colocate"
     vllm_share = args.vllm_gpu_memory_utilization * gpu_memory * GIB if colocated else 0.0
     vllm_weights = 2 * size.parameters / tensor_parallel
-    sequence = length * size.kv_bytes_per_token / (tensor_parallel if colocated else 1)
 
     generation = {}
     if colocated:
@@ -213,60 +157,56 @@ def estimate_memory(
         if launch.sharding in ("zero3", "fsdp2"):
             generation["Gathered weights"] = 2 * size.parameters
 
-    training = _training(size, args, model_args, launch, tokens=args.per_device_train_batch_size * length)
+    # Bytes of a weight as it is trained. DeepSpeed and FSDP2 fix it; otherwise it is as loaded.
+    weight = 4 if model_args.dtype == "float32" else 2
+    if launch.sharding in ("zero2", "zero3"):
+        weight = 2
+    elif launch.sharding == "fsdp2" and not model_args.use_peft:
+        weight = 4
+    training = _training(size, args, model_args, launch, weight, args.per_device_train_batch_size * length)
     if colocated and not args.vllm_enable_sleep_mode:
         training["vLLM (does not sleep)"] = vllm_share
     return MemoryEstimate(
-        state=_state(size, args, model_args, launch),
+        state=_state(size, args, model_args, launch, weight),
         generation=generation,
         training=training,
         kv_cache=vllm_share - vllm_weights - VLLM_WORKSPACE if colocated else None,
-        sequence=sequence,
+        sequence=length * size.kv_bytes_per_token / (tensor_parallel if colocated else 1),
     )
 
 
-def _weight_bytes(model_args: ModelConfig, launch: Launch) -> int:
-    """Bytes of a weight as it is trained. DeepSpeed and FSDP2 fix it; otherwise it is as loaded."""
-    if launch.sharding in ("zero2", "zero3"):
-        return 2
-    if launch.sharding == "fsdp2" and not model_args.use_peft:
-        return 4
-    return 4 if model_args.dtype == "float32" else 2
-
-
-def _state(size: ModelSize, args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch) -> dict[str, float]:
-    processes, sharding = launch.num_processes, launch.sharding
-    weight = _weight_bytes(model_args, launch)
-    shard_weights = processes if sharding in ("zero3", "fsdp2") else 1
-    shard_optimizer = processes if sharding in ("zero2", "zero3", "fsdp2") else 1
+def _state(
+    size: ModelSize, args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch, weight: int
+) -> dict[str, float]:
+    deepspeed = launch.sharding in ("zero2", "zero3")
+    weights = weight * size.parameters / (launch.num_processes if launch.sharding in ("zero3", "fsdp2") else 1)
+    trainable = size.trainable / (launch.num_processes if deepspeed or launch.sharding == "fsdp2" else 1)
     # LoRA's own weights are float32 outside DeepSpeed, whatever the model is.
-    trained = weight if sharding in ("zero2", "zero3") or not model_args.use_peft else 4
-    state = {f"Weights ({_dtype(weight)})": weight * size.parameters / shard_weights}
-    if sharding in ("zero2", "zero3"):
-        state["Master weights and Adam (float32)"] = 12 * size.trainable / shard_optimizer
+    trained = weight if deepspeed or not model_args.use_peft else 4
+    state = {f"Weights ({_dtype(weight)})": weights}
+    if deepspeed:
+        state["Master weights and Adam (float32)"] = 12 * trainable
     else:
-        state[f"Adam ({_dtype(trained)})"] = 2 * trained * size.trainable / shard_optimizer
-    state[f"Gradients ({_dtype(trained)})"] = trained * size.trainable / shard_optimizer
+        state[f"Adam ({_dtype(trained)})"] = 2 * trained * trainable
+    state[f"Gradients ({_dtype(trained)})"] = trained * trainable
     if args.beta and not model_args.use_peft:  # LoRA's reference is the model with the adapter off
-        state[f"Reference model ({_dtype(weight)})"] = weight * size.parameters / shard_weights
-    if sharding in ("zero2", "zero3"):
+        state[f"Reference model ({_dtype(weight)})"] = weights
+    if deepspeed:
         state["DeepSpeed buckets"] = 2 * 2 * min(DEEPSPEED_BUCKET, size.trainable)
-    elif sharding == "ddp":
+    elif launch.sharding == "ddp":
         state["DDP buckets"] = trained * size.trainable
     state["CUDA, NCCL, fragmentation (assumed)"] = FIXED
     return state
 
 
 def _training(
-    size: ModelSize, args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch, tokens: int
+    size: ModelSize, args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch, weight: int, tokens: int
 ) -> dict[str, float]:
-    weight = _weight_bytes(model_args, launch)
     autocast = launch.sharding in ("none", "ddp") and weight == 4
-    # Under autocast the embeddings, and so the residual stream, are float32.
-    residual = 4 if autocast else 2
     # Inputs and outputs of the matrix products of a layer, and its two norms.
     inner = 2 * (2 * size.query_width + 2 * size.kv_width + 6 * size.hidden + 4 * size.intermediate)
     if args.gradient_checkpointing:
+        residual = 4 if autocast else 2  # under autocast the embeddings, and so the residual stream, are float32
         training = {
             "Layer inputs (checkpoints)": size.layers * tokens * size.hidden * residual,
             "One layer, recomputed, with gradients": 1.5 * tokens * inner,
@@ -279,8 +219,7 @@ def _training(
     if launch.sharding == "zero3":
         training["Gathered weights"] = 2 * min(ZERO3_LIVE, size.parameters)
     elif launch.sharding == "fsdp2":
-        layer = (size.parameters - head) / size.layers
-        training["Gathered weights"] = 2 * 2 * head + 2 * 2 * layer
+        training["Gathered weights"] = 4 * (head + (size.parameters - head) / size.layers)
     elif autocast and not model_args.use_peft:
         training["Weights cast for autocast"] = 2 * size.parameters
     return training

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..config import CodaGRPOConfig
-from .arithmetic import Batch, gate_counts, group_shares
+from .arithmetic import Batch, gate_counts
 from .findings import Finding
 from .inspection import DataReport
 from .launch import Launch
@@ -21,12 +21,11 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
         f"micro-batches x {launch.num_processes} processes",
     )
     table.add_row("Prompts a batch", f"{batch.prompts:,} x {args.num_generations} completions")
-    shares = group_shares(args.num_generations, batch.completions_per_process)
-    if shares == [(args.num_generations,)]:
-        layout = f"each process holds {batch.completions_per_process // args.num_generations} complete groups"
+    held = batch.completions // launch.num_processes
+    if held % args.num_generations:
+        layout = f"cut between processes, which hold {held} completions each (rewards are gathered, so this works)"
     else:
-        cuts = ", ".join(" + ".join(map(str, way)) for way in shares)
-        layout = f"cut between processes: {cuts} (rewards and lengths are gathered, so this works)"
+        layout = f"each process holds {held // args.num_generations} complete groups"
     table.add_row("Groups", layout)
     table.add_row("Optimizer steps a batch", f"{batch.updates:g}")
     if data.rows is not None:
@@ -36,12 +35,10 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
         table.add_row("Steps an epoch", f"{batch.steps_per_epoch:,} ({left} prompts left over)")
     if batch.total_steps is not None:
         table.add_row("Steps in all", f"{batch.total_steps:,}")
-    table.add_row(
-        "Tokens a batch", f"at most {batch.tokens:,} ({batch.completions:,} x {args.max_completion_length:,})"
-    )
-    if batch.steps_per_epoch is not None:
-        tokens = data.rows // batch.prompts * batch.tokens
-        table.add_row("Tokens an epoch", f"at most {tokens:,}")
+    tokens = batch.completions * args.max_completion_length
+    table.add_row("Tokens a batch", f"at most {tokens:,} ({batch.completions:,} x {args.max_completion_length:,})")
+    if data.rows is not None:
+        table.add_row("Tokens an epoch", f"at most {data.rows // batch.prompts * tokens:,}")
     if args.length_shaping == "coda":
         easy, hard = gate_counts(args.num_generations, args.coda_tau_easy, args.coda_tau_hard)
         of = f"correct of {args.num_generations}"
@@ -93,8 +90,8 @@ def print_data(console: Console, data: DataReport) -> None:
         console.print(table)
 
 
-def print_findings(console: Console, findings: list[Finding]) -> None:
-    """What to change, the errors first."""
+def print_findings(console: Console, findings: list[Finding]) -> int:
+    """What to change, the errors first. Returns the exit status."""
     for finding in sorted(findings, key=lambda finding: finding.severity):
         style = "bold red" if finding.severity == "error" else "yellow"
         console.print(f"[{style}]{finding.severity}[/] ", end="")
@@ -104,6 +101,7 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
         console.print(f"[bold red]Do not start this run: {errors} error{'s' if errors > 1 else ''}.[/]")
     else:
         console.print("[green]Nothing speaks against this run.[/]" if not findings else "No errors.")
+    return int(errors > 0)
 
 
 def _table(title: str) -> Table:
