@@ -107,10 +107,10 @@ def main() -> None:
         print(f"{name:<9} {len(step[0]) / taken:8.1f} completions/s ({taken:.2f} s)")
     print(f"ratio {seconds['trl'] / seconds['coda_trl']:.1f}, verdicts agree on {agreement:.1%}")
     print(f"the same with 16 answers that hang: {hang_seconds:.1f} s (bound {bound:.1f} s), {stopped} stopped")
-    about = {"hardware": "CPU"} | machine("trl", "math_verify") | workers
+    about = machine() | {"hardware": "CPU"} | workers
     hanging = {"seconds": hang_seconds, "bound": bound, "stopped": stopped}
     numbers = {"first_call_seconds": first_seconds, "seconds": seconds, "agreement": agreement, "hanging": hanging}
-    write(out / "grading-cpu.json", {"about": about} | numbers)
+    write(out, "grading-cpu", {"about": about} | numbers)
 
 
 if __name__ == "__main__":

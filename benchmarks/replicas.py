@@ -9,12 +9,11 @@ once; then one, two, and so on answer at the same time, each `--answers` prompts
 """
 
 import argparse
-import json
 import multiprocessing
-import platform
 import time
-from importlib.metadata import version
 from pathlib import Path
+
+from timing import machine, parser_of, write
 
 PROMPT_LENGTH = 128
 
@@ -31,17 +30,13 @@ def serve(rank: int, args: argparse.Namespace, barrier, times) -> None:
         kv_cache_memory_bytes=args.kv_cache_memory_bytes,
     )
 
+    seeds = range(args.answers)
+    sampling = {"temperature": 0.6, "top_p": 0.95, "ignore_eos": True, "detokenize": False}
+    places = range(rank, rank + PROMPT_LENGTH)
+    prompts = [{"prompt_token_ids": [1000 + (seed + place) % 5000 for place in places]} for seed in seeds]
+
     def answer(tokens: int) -> None:
-        params = [
-            SamplingParams(
-                temperature=0.6, top_p=0.95, max_tokens=tokens, ignore_eos=True, seed=seed, detokenize=False
-            )
-            for seed in range(args.answers)
-        ]
-        prompts = [
-            {"prompt_token_ids": [1000 + (rank + seed + place) % 5000 for place in range(PROMPT_LENGTH)]}
-            for seed in range(args.answers)
-        ]
+        params = [SamplingParams(max_tokens=tokens, seed=seed, **sampling) for seed in seeds]
         llm.generate(prompts, params, use_tqdm=False)
 
     answer(8)
@@ -56,7 +51,7 @@ def serve(rank: int, args: argparse.Namespace, barrier, times) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 4, 6])
     parser.add_argument("--answers", type=int, default=1024, help="Of a replica, at the same time.")
@@ -64,40 +59,23 @@ def main() -> None:
     parser.add_argument("--max_model_len", type=int, default=3072)
     parser.add_argument("--kv_cache_memory_bytes", type=int, default=14 * 2**30)
     parser.add_argument("--timeout", type=float, default=240, help="Seconds to wait for replicas.")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"))
     args = parser.parse_args()
-    import torch
-
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    about = {
-        "hardware": name,
-        "cores": multiprocessing.cpu_count(),
-        "python": platform.python_version(),
-        "vllm": version("vllm"),
-        "model": Path(args.model).name,
-        "settings": {"answers": args.answers, "tokens": args.tokens, "prompt_length": PROMPT_LENGTH},
-    }
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / f"replicas-{name.lower().replace(' ', '-')}.json"
-    context = multiprocessing.get_context("spawn")
-    barrier, times = context.Barrier(max(args.replicas) + 1), context.Queue()
-    start = time.time()
-    processes = [
-        context.Process(target=serve, args=(rank, args, barrier, times)) for rank in range(max(args.replicas))
-    ]
+    about = machine() | {"cores": multiprocessing.cpu_count(), "model": Path(args.model).name}
+    about["settings"] = {"answers": args.answers, "tokens": args.tokens, "prompt_length": PROMPT_LENGTH}
+    context, most = multiprocessing.get_context("spawn"), max(args.replicas)
+    barrier, times = context.Barrier(most + 1), context.Queue()
+    start, rows = time.time(), []
+    processes = [context.Process(target=serve, args=(rank, args, barrier, times)) for rank in range(most)]
     for process in processes:
         process.start()
-    rows = []
     for number in args.replicas:
         barrier.wait(args.timeout)
-        if not rows:
-            about["startup_seconds"] = round(time.time() - start, 1)
-        found = [times.get(timeout=args.timeout) for _ in range(number)]
-        seconds = max(end for _, end in found) - min(begin for begin, _ in found)
-        rows.append({"replicas": number, "seconds": seconds, "tokens": number * args.answers * args.tokens})
-        rows[-1]["tokens_per_second"] = rows[-1]["tokens"] / seconds
-        path.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
-        print(f"{number} replicas: {rows[-1]['tokens_per_second']:,.0f} tokens/s", flush=True)
+        about.setdefault("startup_seconds", round(time.time() - start, 1))
+        begins, ends = zip(*(times.get(timeout=args.timeout) for _ in range(number)), strict=True)
+        seconds, tokens = max(ends) - min(begins), number * args.answers * args.tokens
+        rows.append({"replicas": number, "seconds": seconds, "tokens": tokens, "tokens_per_second": tokens / seconds})
+        write(args.out, f"replicas-{about['hardware']}", {"about": about, "rows": rows})
+        print(f"{number} replicas: {tokens / seconds:,.0f} tokens/s", flush=True)
         barrier.wait(args.timeout)
     for process in processes:
         process.join(30)

@@ -19,9 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 from datasets import Dataset
-from timing import hardware, machine, parser_of, write
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from model import save_random_model
+from timing import machine, parser_of, write
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
@@ -34,22 +33,11 @@ ENGINES = {
 }
 
 
-def save_model(folder: str, tiny: bool, longest: int) -> None:
-    """Random model and tokenizer; the first tokens of the vocabulary end a text."""
-    sizes = {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "vocab_size": 151_936}
-    heads = {"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
-    if tiny:
-        sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 512}
-        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}  # vLLM's least on a CPU
-    words = {"<pad>": 0, "<eos>": 1} | {f"w{index}": index for index in range(2, sizes["vocab_size"])}
-    backend = Tokenizer(models.WordLevel(words, unk_token="w2"))
-    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>").save_pretrained(folder)
-    config = Qwen3Config(**sizes, **heads, tie_word_embeddings=True, pad_token_id=0, eos_token_id=1)
-    torch.manual_seed(0)
-    model = Qwen3ForCausalLM(config).to(torch.bfloat16 if torch.cuda.is_available() else torch.float32)
-    model.generation_config.eos_token_id = list(range(1, 1 + max(1, 4 * sizes["vocab_size"] // longest)))
-    model.save_pretrained(folder)
+def draw_prompts(count: int) -> list[str]:
+    """So many prompts of 128 numbers."""
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.randint(0, 100, (count, PROMPT_LENGTH), generator=generator).tolist()
+    return [" ".join(map(str, row)) for row in numbers]
 
 
 def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: int, seconds: float) -> list[dict]:
@@ -70,11 +58,9 @@ def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: in
             report_to="none",
             **ENGINES[engine],
         ),
-        Dataset.from_dict({"prompt": ["w2"] * rollouts}),
+        Dataset.from_dict({"prompt": ["1"] * rollouts}),
     )
-    generator = torch.Generator().manual_seed(0)
-    questions = torch.randint(3, 500, (rollouts // GENERATIONS, PROMPT_LENGTH), generator=generator).tolist()
-    prompts = [" ".join(f"w{word}" for word in question) for question in questions for _ in range(GENERATIONS)]
+    prompts = [prompt for prompt in draw_prompts(rollouts // GENERATIONS) for _ in range(GENERATIONS)]
     rows = []
     for number in range(1 + rounds):
         if cuda:
@@ -103,12 +89,11 @@ def main() -> None:
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
     if args.tiny:
         args.rollouts, args.longest = 32, 64
-    about = {"hardware": hardware()} | machine("torch", "transformers", "trl", "vllm")
-    about["model"] = f"random {'tiny Qwen3' if args.tiny else 'Qwen3-0.6B'}"
+    about = machine() | {"model": f"random {'tiny Qwen3' if args.tiny else 'Qwen3-0.6B'}"}
     about["settings"] = {"rollouts": args.rollouts, "longest": args.longest, "prompt_length": PROMPT_LENGTH}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder, args.tiny, args.longest)
+        save_random_model("qwen3-0.6b", folder, args.longest, args.tiny)
         for engine in args.engines:
             sizes = args.longest, args.rollouts, args.rounds, args.seconds / len(args.engines)
             try:
@@ -123,8 +108,8 @@ def main() -> None:
             print(
                 f"{engine:<11} {statistics.median(timed):>8.0f} tokens/s ({min(timed):.0f} to {max(timed):.0f}){note}"
             )
-            name = about["hardware"].lower().replace(" ", "-")
-            write(args.out / f"rollout-{'tiny-' if args.tiny else ''}{name}.json", {"about": about, "rows": rows})
+            name = f"rollout-{'tiny-' if args.tiny else ''}{about['hardware']}"
+            write(args.out, name, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

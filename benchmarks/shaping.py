@@ -79,8 +79,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = [measure(prompts, group_size, args.rounds) for prompts, group_size in BATCHES]
     allocator = {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")}
-    about = {"hardware": "CPU"} | machine("torch") | {"allocator": allocator}
-    write(args.out / "shaping-cpu.json", {"about": about, "rows": rows})
+    about = machine() | {"hardware": "CPU", "allocator": allocator}
+    write(args.out, "shaping-cpu", {"about": about, "rows": rows})
     for row in rows:
         ours = statistics.median(row["seconds"]["shape_rewards"])
         for name, times in row["seconds"].items():

@@ -21,23 +21,22 @@ the one place where they are made, with waits for the GPU at both ends of each. 
 """
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import torch
-import transformers
-import trl
 import trl.extras.profiling
 from datasets import Dataset
-from rollout import ENGINES, PROMPT_LENGTH, save_model
-from tqdm import tqdm
+from model import save_random_model
+from rollout import ENGINES, PROMPT_LENGTH, draw_prompts
+from timing import machine, parser_of, write
 from transformers import PrinterCallback, TrainerCallback, set_seed
 from trl import ModelConfig
 from trl.extras.profiling import ProfilingContext, profiling_context
@@ -79,6 +78,12 @@ CONTEXTS = {
 }
 
 
+def wait_for_card() -> None:
+    """Waits until what was asked of the card is done."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 class Stopwatch(ProfilingContext):
     """TRL's profiling context, which adds its own time, less that of contexts within it, to `parts`."""
 
@@ -86,8 +91,7 @@ class Stopwatch(ProfilingContext):
     running: list["Stopwatch"] = []
 
     def __enter__(self):
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        wait_for_card()
         part = CONTEXTS.get(self.name.rpartition("Trainer.")[2])
         inside = self.running[-1].part if self.running else "rest"
         # Within the loss, log-probabilities are the forward pass itself.
@@ -97,8 +101,7 @@ class Stopwatch(ProfilingContext):
         return super().__enter__()
 
     def __exit__(self, *exception):
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        wait_for_card()
         return super().__exit__(*exception)
 
     def _log_metrics(self, duration):
@@ -113,15 +116,17 @@ class TimedTrainer(CodaGRPOTrainer):
 
     round = None  # of the rollout at hand
 
+    def is_learned_from(self) -> bool:
+        """Whether the rollout of this round is there, by the other side."""
+        return self.round == self.state.global_step // len(SIDES)
+
     def _prepare_inputs(self, generation_batch):
-        if self.round == self.state.global_step // len(SIDES):
-            generation_batch = self.generation_batch
-        else:
+        if not self.is_learned_from():
             self.generation_batch = generation_batch
-        return super()._prepare_inputs(generation_batch)
+        return super()._prepare_inputs(self.generation_batch)
 
     def _generate(self, prompts):
-        if self.round != self.state.global_step // len(SIDES):
+        if not self.is_learned_from():
             self.round = self.state.global_step // len(SIDES)
             self.output = super()._generate(prompts)
         return self.output
@@ -142,7 +147,7 @@ class TimedTrainer(CodaGRPOTrainer):
 class Steps(TrainerCallback):
     """Switches sides and collects the parts of every step. The first step of each side warms up."""
 
-    def __init__(self, rounds: int, deadline: float, report):
+    def __init__(self, rounds: int, deadline: float, report: Callable[[dict], None]):
         self.plan = [side for number in range(1 + rounds) for side in (SIDES if number % 2 == 0 else SIDES[::-1])]
         self.deadline, self.report = deadline, report
         self.slowest = 0.0
@@ -153,7 +158,6 @@ class Steps(TrainerCallback):
         Stopwatch.parts.clear()
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        self.optimizer = None
         self.started = time.perf_counter()
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
@@ -163,18 +167,9 @@ class Steps(TrainerCallback):
     def on_optimizer_step(self, args, state, control, **kwargs):
         self.optimizer.__exit__(None, None, None)
 
-    def lengths(self) -> list[int]:
-        return self.trainer._completion_lengths
-
-    def skipped(self) -> float | None:
-        shares = self.trainer._metrics["train"].pop("coda/skipped_token_ratio", [])
-        return statistics.mean(shares) if shares else None
-
     def on_step_end(self, args, state, control, **kwargs):
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        seconds = time.perf_counter() - self.started
-        done = state.global_step
+        wait_for_card()
+        seconds, done = time.perf_counter() - self.started, state.global_step
         parts = {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
         parts["rest"] += seconds - sum(parts.values())
         if done % 2 == 1:  # the first step of a round has the rollout
@@ -182,12 +177,14 @@ class Steps(TrainerCallback):
         else:
             parts |= self.rollout
             seconds += sum(self.rollout.values())
+        skipped = self.trainer._metrics["train"].pop("coda/skipped_token_ratio", [])
         if done > len(SIDES):
             self.slowest = max(self.slowest, seconds)
             step = {"side": self.plan[done - 1], "round": (done - 1) // 2, "seconds": seconds, "parts": parts}
             if torch.cuda.is_available():
                 step |= {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
-            self.report(step | {"lengths": self.lengths(), "skipped_token_ratio": self.skipped()})
+            ratio = statistics.mean(skipped) if skipped else None
+            self.report(step | {"lengths": self.trainer._completion_lengths, "skipped_token_ratio": ratio})
         if done % 2 == 0 and time.perf_counter() + 2 * self.slowest > self.deadline:
             control.should_training_stop = True
 
@@ -203,18 +200,18 @@ def grade_math(completion_ids: list[list[int]], **kwargs) -> list[float | None]:
 
 def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: list) -> CodaGRPOTrainer:
     cuda = torch.cuda.is_available()
-    options = dict(
-        beta=0.0 if args.model else 0.001,
-        max_steps=steps,
-        lr_scheduler_type="constant",
-        bf16=cuda,
-        use_cpu=not cuda,
-        logging_strategy="no",
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        **{name: value for name, value in ENGINES[args.engine].items() if name != "vllm_gpu_memory_utilization"},
-    )
+    options = {name: value for name, value in ENGINES[args.engine].items() if name != "vllm_gpu_memory_utilization"}
+    options |= {
+        "beta": 0.0 if args.model else 0.001,
+        "max_steps": steps,
+        "lr_scheduler_type": "constant",
+        "bf16": cuda,
+        "use_cpu": not cuda,
+        "logging_strategy": "no",
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
     if args.tiny:
         config = CodaGRPOConfig(
             "runs/step",
@@ -229,12 +226,14 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
         return TimedTrainer(CHECKPOINT, ladder_reward, config, make_dataset(400), callbacks=callbacks)
     if args.model:
         options |= {"length_shaping": "none", "model_init_kwargs": {"dtype": "float32" if not cuda else args.dtype}}
+        model, reward, prompts = args.model, accuracy_reward, load_training_set(f"custom={args.data}")
     else:
-        save_model(folder, tiny=False, longest=args.longest)
+        save_random_model("qwen3-0.6b", folder, args.longest)
+        model, reward, prompts = folder, grade_math, Dataset.from_dict({"prompt": draw_prompts(args.rollouts)})
     config = CodaGRPOConfig(
         "runs/step",
-        per_device_train_batch_size=args.rows or args.rollouts // 8,
-        gradient_accumulation_steps=args.rollouts // (args.rows or args.rollouts // 8),
+        per_device_train_batch_size=args.rows,
+        gradient_accumulation_steps=args.rollouts // args.rows,
         gradient_checkpointing=not args.no_checkpointing,
         num_generations=16 if args.model else 8,
         max_completion_length=args.longest,
@@ -244,13 +243,7 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
         vllm_importance_sampling_correction=False,
         **options,
     )
-    if args.model:
-        prompts = load_training_set(f"custom={args.data}")
-        return TimedTrainer(args.model, accuracy_reward, config, prompts, callbacks=callbacks)
-    generator = torch.Generator().manual_seed(0)
-    words = torch.randint(3, 500, (args.rollouts, PROMPT_LENGTH), generator=generator).tolist()
-    prompts = Dataset.from_dict({"prompt": [" ".join(f"w{word}" for word in row) for row in words]})
-    return TimedTrainer(folder, grade_math, config, prompts, callbacks=callbacks)
+    return TimedTrainer(model, reward, config, prompts, callbacks=callbacks)
 
 
 def estimate(trainer: CodaGRPOTrainer, args: argparse.Namespace) -> dict[str, float]:
@@ -263,30 +256,30 @@ def estimate(trainer: CodaGRPOTrainer, args: argparse.Namespace) -> dict[str, fl
 
 
 def summarise(steps: list[dict]) -> list[dict]:
-    """One row a part: medians of both sides over the rounds, in seconds."""
+    """One row a part: medians of both sides over the rounds, in seconds, and ranges."""
+    seconds = pd.DataFrame([step["parts"] | {"step": step["seconds"]} for step in steps])
+    found = seconds.groupby([step["side"] for step in steps]).agg(["min", "median", "max"])
     rows = []
     for part in (*PARTS, "step"):
         row = {"part": part}
         for side in SIDES:
-            times = [s["seconds"] if part == "step" else s["parts"][part] for s in steps if s["side"] == side]
-            row |= {side: statistics.median(times), f"{side}_range": [min(times), max(times)]}
+            low, middle, high = found.loc[side, part]
+            row |= {side: middle, f"{side}_range": [low, high]}
         rows.append(row)
     return rows
 
 
 def print_table(rows: list[dict]) -> None:
-    whole = rows[-1]
-    print(f"{'part':<28} {'TRL s':>8} {'share':>6} {'range':>14}  {'grouped s':>9} {'share':>6} {'range':>14}")
-    for row in rows:
-        cells = ""
-        for side in SIDES:
-            low, high = row[f"{side}_range"]
-            cells += f" {row[side]:>9.3f} {row[side] / whole[side]:>6.1%} {f'{low:.3f}-{high:.3f}':>14}"
-        print(f"{row['part']:<27}{cells}")
+    table = pd.DataFrame(rows).set_index("part")
+    for side in SIDES:
+        table[f"{side} %"] = 100 * table[side] / table[side]["step"]
+        table[f"{side} range"] = [f"{low:.3f}-{high:.3f}" for low, high in table[f"{side}_range"]]
+    columns = [f"{side}{of}" for side in SIDES for of in ("", " %", " range")]
+    print(table[columns].to_string(float_format="{:.3f}".format))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def read_command_line() -> argparse.Namespace:
+    parser = parser_of(__doc__)
     parser.add_argument("--tiny", action="store_true", help="The arithmetic ladder, on a CPU.")
     parser.add_argument("--model", help="Folder of a real model, with --data.")
     parser.add_argument("--data", type=Path, help="JSON lines with the columns `prompt` and `solution`, with --model.")
@@ -302,43 +295,35 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=512, help="Longest completion in tokens. Not with --tiny.")
     parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each side.")
     parser.add_argument("--seconds", type=float, default=90, help="Begin no round that would end later than this.")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args()
     if bool(args.model) != bool(args.data):
         parser.error("--model and --data go together.")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
+    args.rows = args.rows or args.rollouts // 8
+    return args
 
+
+def main() -> None:
+    args = read_command_line()
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
     deadline = time.perf_counter() + args.seconds
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    kind = "ladder-" if args.tiny else f"{Path(args.model).name}-" if args.model else ""
-    path = args.out / f"step-{args.engine}-{kind}{name.lower().replace(' ', '-')}.json"
-    args.out.mkdir(parents=True, exist_ok=True)
     settings = {"engine": args.engine}
     if not args.tiny:
-        settings |= {"rollouts": args.rollouts, "longest": args.longest, "rows": args.rows or args.rollouts // 8}
+        settings |= {"rollouts": args.rollouts, "longest": args.longest, "rows": args.rows}
         settings |= {"vllm_share": args.vllm_share} if args.engine == "vllm" else {}
         settings |= {"prompt_length": args.longest_prompt, "checkpointing": not args.no_checkpointing}
-    about = {
-        "hardware": name,
-        "processor": platform.processor() or platform.machine(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "transformers": transformers.__version__,
-        "trl": trl.__version__,
-        "python": platform.python_version(),
-        "model": "ladder checkpoint" if args.tiny else Path(args.model or "random Qwen3-0.6B").name,
-        "settings": settings,
-    }
+    model = "ladder checkpoint" if args.tiny else Path(args.model or "random Qwen3-0.6B").name
+    about = machine() | {"threads": torch.get_num_threads(), "model": model, "settings": settings}
+    kind = "ladder-" if args.tiny else f"{model}-" if args.model else ""
     steps = []
-    with tempfile.TemporaryDirectory() as folder, tqdm(total=2 * args.rounds, desc="steps") as progress:
 
-        def report(step: dict) -> None:
-            steps.append(step)
-            rows = summarise(steps) if len(steps) >= len(SIDES) else []
-            path.write_text(json.dumps({"about": about, "rows": rows, "steps": steps}, indent=1) + "\n")
-            progress.update()
+    def report(step: dict) -> None:
+        steps.append(step)
+        rows = summarise(steps) if len(steps) >= len(SIDES) else []
+        write(
+            args.out, f"step-{args.engine}-{kind}{about['hardware']}", {"about": about, "rows": rows, "steps": steps}
+        )
 
+    with tempfile.TemporaryDirectory() as folder:
         watch = Steps(args.rounds, deadline, report)
         trainer = watch.trainer = make_trainer(args, folder, len(watch.plan), [watch])
         if args.model:
@@ -348,9 +333,8 @@ def main() -> None:
         trainer.train()
     if not steps:
         sys.exit(f"Warming up took all of {args.seconds:.0f} s. Give more `--seconds`, or fewer or shorter rollouts.")
-    print(f"{about['model']} on {name}, rollouts by {args.engine}, torch {torch.__version__}, TRL {trl.__version__}")
+    print(f"{model} on {about['hardware']}, rollouts by {args.engine}; every step is in {args.out}")
     print_table(summarise(steps))
-    print(f"Every step in {path}")
 
 
 if __name__ == "__main__":

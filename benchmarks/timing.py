@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+MODULES = ("coda_trl", "trl", "torch", "transformers", "accelerate", "peft", "deepspeed", "vllm", "math_verify")
+
 
 def parser_of(description: str) -> argparse.ArgumentParser:
     """A command line with a folder for the results."""
@@ -23,11 +25,12 @@ def hardware() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
-def machine(*modules: str) -> dict:
-    """Processor and versions of Python and of the modules that are installed."""
+def machine() -> dict:
+    """Card, processor, and versions of what is installed."""
     packages = packages_distributions()  # vLLM's build for CPUs has another name
-    versions = {module: version(packages[module][0]) for module in modules if module in packages}
-    return {"processor": platform.processor() or platform.machine(), "python": platform.python_version()} | versions
+    versions = {module: version(packages[module][0]) for module in MODULES if module in packages}
+    about = {"hardware": hardware(), "processor": platform.processor() or platform.machine()}
+    return about | {"cuda": torch.version.cuda, "python": platform.python_version()} | versions
 
 
 def in_turns(
@@ -44,7 +47,9 @@ def in_turns(
     return seconds
 
 
-def write(path: Path, content: dict) -> None:
-    """Writes results as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write(folder: Path, name: str, content: dict) -> Path:
+    """Writes results as `NAME.json` and returns the file."""
+    path = folder / f"{name.lower().replace(' ', '-')}.json"
+    folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return path

@@ -92,11 +92,11 @@ def test_a_server_that_ends_ends_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(recipes, "serve_command", lambda *arguments: ends)
     trainings = []
 
-    def start(args, sharding, spec):
+    def train(*arguments):
         trainings.append(Command([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "spec.log", {}))
         return trainings[0]
 
-    monkeypatch.setattr(recipes, "start", start)
+    monkeypatch.setattr(recipes, "train", train)
     begin = time.perf_counter()
     result = recipes.run(args, "none", tmp_path / "model", tmp_path, seconds=50)
     assert result["error"] == "the server ended: OSError: the port is taken"

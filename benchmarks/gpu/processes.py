@@ -1,6 +1,7 @@
 """Starts commands and ends them with every descendant, whatever session or parent it moved to."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -8,16 +9,14 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from importlib.metadata import packages_distributions, version
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
-import torch
 
 ROOT = Path(__file__).parents[2]
+LAUNCH = ROOT / "recipes" / "accelerate"
 MARK = "CODA_SMOKE_COMMAND"  # environment variable that descendants inherit
-MODULES = ("coda_trl", "trl", "torch", "transformers", "accelerate", "peft", "deepspeed", "vllm", "datasets")
 
 
 class Command:
@@ -34,19 +33,31 @@ class Command:
                 env=os.environ | environment | {MARK: self._mark},
             )
 
+    def __enter__(self) -> "Command":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.stop()
+
     def poll(self) -> int | None:
         """Exit code, or `None` while the command runs."""
         return self._process.poll()
 
-    def wait(self, deadline: float, watch: Callable[[], str | None] = lambda: None) -> int:
-        """The exit code. Past the deadline (monotonic clock), or with a text from `watch`, a `RuntimeError`."""
+    def wait(self, deadline: float, beside: "Command | None" = None) -> int:
+        """The exit code. A `RuntimeError` past the deadline (monotonic clock), or if the server `beside` it ends."""
         while self.poll() is None:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"still running at the time limit, see {self.log.name}")
-            if (trouble := watch()) is not None:
-                raise RuntimeError(trouble)
+            if beside is not None and beside.poll() is not None:
+                raise RuntimeError(f"the server ended: {last_error(beside.log)}")
             time.sleep(0.5)
         return self.poll()
+
+    def succeed(self, deadline: float, beside: "Command | None" = None) -> None:
+        """Waits for a command that must succeed, and ends what it leaves behind."""
+        with self:
+            if code := self.wait(deadline, beside):
+                raise RuntimeError(f"exit code {code}: {last_error(self.log)}")
 
     def processes(self) -> list[psutil.Process]:
         """All living processes of the command."""
@@ -87,18 +98,27 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def visible(cards: Sequence[int]) -> dict[str, str]:
+def _visible(cards: Sequence[int]) -> dict[str, str]:
     """The variable that leaves a command these cards alone; on a CPU there are none to choose."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, cards))} if cards else {}
 
 
-def launch(script: list[str], log: Path, processes: int, file: Path | None, environment: dict[str, str]) -> Command:
-    """Starts a script in training processes, by `accelerate launch` with a file of `recipes/accelerate`, if any."""
+def train(
+    script: str, spec: dict, processes: int, launch_file: str, cards: Sequence[int], **environment: str
+) -> Command:
+    """
+    Starts a script of this folder in training processes, by `accelerate launch` with a file of `recipes/accelerate`
+    (on a CPU, without cards: by torchrun). It reads its `spec.json` from the folder that the specification names.
+    """
+    folder = Path(spec["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spec.json").write_text(json.dumps(spec, indent=1))
     port = str(free_port())  # vLLM in a single process would take the same one for every training
     paths = [str(ROOT), str(ROOT / "benchmarks"), *sys.path[1:]]
-    environment = {"PYTHONPATH": os.pathsep.join(paths), "MASTER_PORT": port} | environment
-    if file is not None:
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(file)]
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "MASTER_PORT": port, "TOKENIZERS_PARALLELISM": "false"}
+    environment |= {"TRL_EXPERIMENTAL_SILENCE": "1"} | _visible(cards)
+    if cards:
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(LAUNCH / launch_file)]
         command += ["--num_processes", str(processes), "--main_process_port", port]
     else:  # on a CPU `accelerate launch` starts one process, whatever it is asked for
         environment["ACCELERATE_USE_CPU"] = "true"
@@ -106,7 +126,8 @@ def launch(script: list[str], log: Path, processes: int, file: Path | None, envi
         if processes > 1:
             command += ["-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
             command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]
-    return Command([*command, *script], log, environment)
+    command += [str(Path(__file__).with_name(script)), str(folder / "spec.json")]
+    return Command(command, folder / "train.log", environment)
 
 
 def serve_command(model: str, port: int, max_model_length: int, tensor_parallel: int = 1) -> list[str]:
@@ -118,26 +139,12 @@ def serve_command(model: str, port: int, max_model_length: int, tensor_parallel:
     return [*command, "--max-logprobs", "-1"]
 
 
-class Server(Command):
-    """A `vllm serve` on cards of its own."""
-
-    def __init__(self, command: list[str], log: Path, cards: Sequence[int]):
-        super().__init__(command, log, {"VLLM_SERVER_DEV_MODE": "1"} | visible(cards))
-
-    def watch(self) -> str | None:
-        """What is wrong if it has ended, for the training's [`Command.wait`]."""
-        return None if self.poll() is None else f"the server ended: {last_error(self.log)}"
+def serve(command: list[str], folder: Path, cards: Sequence[int]) -> Command:
+    """Starts [`serve_command`] on cards of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Command(command, folder / "server.log", {"VLLM_SERVER_DEV_MODE": "1"} | _visible(cards))
 
 
-def machine() -> dict:
-    """Cards and versions."""
-    cards = [torch.cuda.get_device_properties(card) for card in range(torch.cuda.device_count())]
-    packages = packages_distributions()  # vLLM's build for CPUs has another name
-    return {
-        "cards": [card.name for card in cards],
-        "card_gib": [card.total_memory / 2**30 for card in cards],
-        "cuda": torch.version.cuda,
-        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if cards else None,
-        "python": sys.version.split()[0],
-        "versions": {module: version(packages[module][0]) for module in MODULES if module in packages},
-    }
+def server_options(port: int) -> dict:
+    """What a training must know of a server."""
+    return {"vllm_server_host": "127.0.0.1", "vllm_server_port": port, "vllm_group_port": free_port()}

@@ -26,28 +26,32 @@ import importlib.util
 import json
 import math
 import multiprocessing
-import statistics
 import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
+import pandas as pd
 import yaml
-from model import RECIPES, save_random_model
-from processes import Command, Server, free_port, launch, machine, serve_command, visible
+from processes import LAUNCH, free_port, serve, serve_command, server_options, train
 from transformers import AutoConfig
 from trl import ModelConfig, TrlParser
 
 from coda_trl.dry_run.launch import Launch, planned_config, read_launch
 from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
 
-HERE = Path(__file__).parent
-LAUNCH_FILES = {name: RECIPES / "accelerate" / f"{name}.yaml" for name in ("fsdp2", "zero3", "zero2", "ddp")}
-LAUNCH_FILES["none"] = RECIPES / "accelerate" / "one_gpu.yaml"
+sys.path.append(str(Path(__file__).parents[1]))
+
+from model import RECIPES, save_random_model  # noqa: E402
+from timing import machine, parser_of, write  # noqa: E402
+
+LAUNCH_FILES = {name: f"{name}.yaml" for name in ("fsdp2", "zero3", "zero2", "ddp")} | {"none": "one_gpu.yaml"}
 SERVER_OVERLAY = RECIPES / "slurm" / "server_4_gpus.yaml"
 KINDS = ("full", "lognormal", "lognormal-trl")
 GENERATION = ("rollout", "weight transfer")  # phases in which vLLM's share counts
+MEMORY = ["allocated", "reserved", "card"]
 PAPER_STEPS = 314  # an epoch of DeepScaleR
 LAST_STEP = 60  # seconds that a step may take which was begun in time
 
@@ -75,69 +79,46 @@ def recipe_arguments(
     if args.rollouts == "made-up" or (args.tiny and not args.server):
         changes["use_vllm"] = False
     if args.server:
-        changes |= {"vllm_server_host": "127.0.0.1", "vllm_server_port": port, "vllm_group_port": free_port()}
+        changes |= server_options(port)
     if args.tiny:
         changes |= {"max_completion_length": 64, "use_cpu": True, "bf16": False, "dtype": "float32"}
     flags = [text for name, value in (overlay | changes).items() for text in (f"--{name}", str(value))]
     return ["--config", str(RECIPES / args.model / f"{args.method}.yaml"), *flags]
 
 
-def start(args: argparse.Namespace, sharding: str, spec: Path) -> Command:
-    """Starts the training's processes."""
-    processes = args.gpus - args.server
-    environment = {"TRL_EXPERIMENTAL_SILENCE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    if not args.tiny:
-        environment |= visible(range(processes))
-    script = [str(HERE / "recipes_worker.py"), str(spec)]
-    return launch(
-        script, spec.with_suffix(".log"), processes, None if args.tiny else LAUNCH_FILES[sharding], environment
-    )
-
-
 def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, seconds: float) -> dict:
     """One recipe with one way of sharding. Whatever goes wrong is in the result, with the steps done before."""
-    folder = work / sharding
-    folder.mkdir()
-    processes, port = args.gpus - args.server, free_port()
+    folder, processes, port = work / sharding, args.gpus - args.server, free_port()
     recipe = yaml.safe_load((RECIPES / args.model / f"{args.method}.yaml").read_text())
     memory = yaml.safe_load((RECIPES / args.model / "dry_run.yaml").read_text())["gpu_memory"]
     overlay = yaml.safe_load(SERVER_OVERLAY.read_text()) if args.server else {}
-    arguments = recipe_arguments(args, recipe, overlay, model, folder, port)
     spec = {
         "folder": str(folder),
-        "arguments": arguments,
+        "arguments": recipe_arguments(args, recipe, overlay, model, folder, port),
         "rollouts": args.rollouts,
         "longest": args.longest,
         "steps": args.steps,
         "max_prompt_length": 16 if args.tiny else recipe["max_prompt_length"],
         "deadline": time.time() + seconds,
     }
-    path = folder / "spec.json"
-    path.write_text(json.dumps(spec))
     if args.tiny:
         launched = Launch(processes, "ddp" if processes > 1 else "none")
     else:
-        launched = read_launch(str(LAUNCH_FILES[sharding]), processes)
+        launched = read_launch(str(LAUNCH / LAUNCH_FILES[sharding]), processes)
     planned, model_args, _ = TrlParser((planned_config(launched), ModelConfig)).parse_args_and_config(
-        arguments, return_remaining_strings=True
+        spec["arguments"], return_remaining_strings=True
     )
     size = model_size(AutoConfig.from_pretrained(model), model_args)
     estimate = estimate_memory(size, planned, model_args, launched, spec["max_prompt_length"], memory)
 
-    begin, server, error = time.perf_counter(), None, None
-    if args.server:
-        command = serve_command(str(model), port, recipe["vllm_max_model_length"], args.server)
-        server = Server(command, folder / "server.log", () if args.tiny else range(processes, args.gpus))
-    training = start(args, sharding, path)
+    begin, error, cards = time.perf_counter(), None, () if args.tiny else range(args.gpus)
+    command = serve_command(str(model), port, recipe.get("vllm_max_model_length"), args.server)
     try:
-        code = training.wait(time.monotonic() + seconds + LAST_STEP, *([server.watch] if server else []))
-        error = f"exit code {code}" if code else None
+        with serve(command, folder, cards[processes:]) if args.server else nullcontext() as server:
+            training = train("recipes_worker.py", spec, processes, LAUNCH_FILES[sharding], cards[:processes])
+            training.succeed(time.monotonic() + seconds + LAST_STEP, server)
     except RuntimeError as trouble:
         error = str(trouble)
-    finally:
-        training.stop()
-        if server:
-            server.stop()
     estimated = ("state", "generation", "training", "generation_peak", "training_peak")
     result = {
         "recipe": f"{args.model}/{args.method}.yaml",
@@ -166,39 +147,42 @@ def summarise(result: dict) -> list[dict]:
     One row a kind of step: the slowest process counts, and of several steps of a kind the median. The first step of
     all is left out where there is another of its kind.
     """
-    rows = []
     steps = list(zip(*(rank["steps"] for rank in result["ranks"]), strict=False))  # that all processes did
-    for kind in dict.fromkeys(step[0]["kind"] for step in steps):
-        chosen = [step for step in steps if step[0]["kind"] == kind]
+    rows = []
+    for kind in dict.fromkeys(of_ranks[0]["kind"] for of_ranks in steps):
+        chosen = [of_ranks for of_ranks in steps if of_ranks[0]["kind"] == kind]
         timed = chosen[1:] if chosen[0] is steps[0] and len(chosen) > 1 else chosen
-
-        def median(value, timed=timed) -> float:
-            return statistics.median(map(value, timed))
-
-        phases = {
-            phase: median(lambda step, phase=phase: max(rank["phases"][phase]["seconds"] for rank in step))
-            for phase in timed[0][0]["phases"]
-            if phase != "between"
-        }
-        tokens = median(lambda step: sum(sum(r["lengths"]) + r["prompt_length"] * len(r["lengths"]) for r in step))
-        generated = median(lambda step: sum(rank["generated_tokens"] for rank in step))
-        update = sum(seconds for phase, seconds in phases.items() if phase not in GENERATION)
-        per_micro_batch = (update - phases["optimizer"]) / result["micro_batches"]
-        step_seconds = per_micro_batch * result["recipe_micro_batches"] + phases["optimizer"]
-        keys = ("allocated", "reserved", "card")
-        peaks = [
-            {phase: {key: max(each["phases"][phase].get(key, 0) for each in rank) for key in keys} for phase in phases}
-            for rank in zip(*chosen, strict=True)
-        ]
+        phases = [phase for phase in timed[0][0]["phases"] if phase != "between"]
+        frame = pd.DataFrame(
+            {
+                "step": number,
+                "tokens": sum(step["lengths"]) + step["prompt_length"] * len(step["lengths"]),
+                "generated": step["generated_tokens"],
+                **{phase: step["phases"][phase]["seconds"] for phase in phases},
+            }
+            for number, of_ranks in enumerate(timed)
+            for step in of_ranks
+        ).groupby("step")
+        tokens, generated = frame[["tokens", "generated"]].sum().median()
+        seconds = frame[phases].max().median().to_dict()
+        update = sum(value for phase, value in seconds.items() if phase not in GENERATION)
+        per_micro_batch = (update - seconds["optimizer"]) / result["micro_batches"]
+        step_seconds = per_micro_batch * result["recipe_micro_batches"] + seconds["optimizer"]
         rows.append(
             {
                 "kind": kind,
                 "steps": len(timed),
-                "seconds": phases,
+                "seconds": seconds,
                 "tokens": tokens,
                 "update_tokens_per_second": tokens / update,
-                "rollout_tokens_per_second": generated / phases["rollout"] if generated else None,
-                "peaks": peaks,
+                "rollout_tokens_per_second": generated / seconds["rollout"] if generated else None,
+                "peaks": [
+                    {
+                        phase: {key: max(s["phases"][phase].get(key, 0) for s in rank) for key in MEMORY}
+                        for phase in phases
+                    }
+                    for rank in zip(*chosen, strict=True)
+                ],
                 "update_hours": step_seconds * result["recipe_steps"] / 3600,
             }
         )
@@ -252,7 +236,7 @@ def peak_memory(peaks: list[dict], moment: str) -> tuple[int, int]:
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     models = sorted(path.parent.name for path in RECIPES.glob("*/config.json"))
     parser.add_argument("--model", choices=models, required=True, help="Folder of the recipe.")
     parser.add_argument("--method", default="coda", help="Recipe in it.")
@@ -267,7 +251,6 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--micro-batches", type=int, default=4, help="Micro-batches a step and process.")
     parser.add_argument("--seconds", type=float, default=600, help="Time of all runs; each gets an equal share.")
     parser.add_argument("--tiny", action="store_true", help="Rehearse on a CPU: a tiny model, short, not sharded.")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     args = parser.parse_args(argv)
     if args.rollouts == "made-up" and (args.server or args.longest):
         parser.error("--server and --longest are for generated rollouts. Add `--rollouts generated`.")
@@ -279,10 +262,8 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     args = parse_arguments(argv)
-    args.out.mkdir(parents=True, exist_ok=True)
     cards = f"{args.gpus - args.server}+{args.server}" if args.server else str(args.gpus)
-    name = ["recipes", *(["tiny"] if args.tiny else []), args.model, *args.sharding, cards, args.rollouts]
-    path = args.out / f"{'-'.join(name)}.json"
+    name = "-".join(["recipes", *(["tiny"] if args.tiny else []), args.model, *args.sharding, cards, args.rollouts])
     deadline, results = time.perf_counter() + args.seconds, []
     with tempfile.TemporaryDirectory() as work:
         model = Path(work) / "model"
@@ -293,7 +274,7 @@ def main(argv: list[str] | None = None) -> int:
         for place, sharding in enumerate(args.sharding):
             seconds = (deadline - time.perf_counter()) / (len(args.sharding) - place)
             results.append(run(args, sharding, model, Path(work), seconds))
-            path.write_text(json.dumps({"about": about, "results": results}, indent=1) + "\n")
+            path = write(args.out, name, {"about": about, "results": results})
             print_result(results[-1])
     print(f"Every step of every process in {path}")
     return int(any(result["error"] for result in results))

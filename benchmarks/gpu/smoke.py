@@ -7,7 +7,6 @@ Runs every case as real processes, prints a line each, and writes one JSON file.
 a case that lacks a package or a card is skipped. `--cpu` rehearses those that need no GPU. See the README beside it.
 """
 
-import argparse
 import importlib.util
 import json
 import os
@@ -23,13 +22,15 @@ from typing import Any
 
 import torch
 from checks import check_learning, check_shaping, read_processes, read_rollouts
-from model import save_random_model
-from processes import Command, Server, free_port, last_error, launch, machine, serve_command, visible
+from processes import Command, free_port, last_error, serve, serve_command, server_options, train
 
 from coda_trl.ladder import CHECKPOINT
 
-HERE = Path(__file__).parent
-LAUNCH = HERE.parents[1] / "recipes" / "accelerate"
+sys.path.append(str(Path(__file__).parents[1]))
+
+from model import save_random_model  # noqa: E402
+from timing import machine, parser_of, write  # noqa: E402
+
 GROUP_SIZE, ROLLOUTS, MICRO_BATCH = 16, 80, 20  # five groups a step: with two processes, the third is half on each
 # Seen with vLLM on a CPU, in bfloat16, at the ladder's rate: up to 0.004 with weights that are sent before every step,
 # 0.06 to 0.38 with those of the first step.
@@ -51,10 +52,10 @@ class Place:
     deadline: float = 0.0
 
 
-def start(case: "Case", place: Place) -> Command:
-    """Starts the training of a case, on its first cards."""
+def start(case: "Case", place: Place, **options: Any) -> Command:
+    """Starts the training of a case, on its first cards, with further options of its config."""
     longest, reward, learning_rate = MODELS[place.model]
-    on_cpu, uses_vllm = not place.cards, case.config.get("use_vllm", False)
+    on_cpu = not place.cards
     vllm = {
         "vllm_gpu_memory_utilization": 0.3,
         "vllm_max_model_length": 32 + longest,
@@ -75,33 +76,20 @@ def start(case: "Case", place: Place) -> Command:
         "logging_steps": 1,
         "save_strategy": "no",
         "report_to": "none",
-        **(vllm if uses_vllm else {}),
+        **(vllm if case.uses_vllm else {}),
         **case.config,
+        **options,
     }
-    place.folder.mkdir(parents=True, exist_ok=True)
     spec = {"folder": str(place.folder), "model": place.path, "reward": reward, "lora": case.lora, "config": config}
-    path = place.folder / "spec.json"
-    path.write_text(json.dumps(spec | {"problems": ROLLOUTS // GROUP_SIZE * case.steps}, indent=1))
-    environment = {"VLLM_CACHE_ROOT": str(place.folder / "vllm")} | visible(place.cards[: case.processes])
-    script = [str(HERE / "worker.py"), str(path)]
-    launch_file = None if on_cpu else LAUNCH / case.launch
-    return launch(script, place.folder / "train.log", case.processes, launch_file, environment)
-
-
-def wait(command: Command, place: Place, watch: Callable[[], str | None] = lambda: None) -> None:
-    """Waits for a training that must succeed."""
-    try:
-        code = command.wait(place.deadline, watch)
-        if code != 0:
-            raise RuntimeError(f"exit code {code}: {last_error(command.log)}")
-    finally:
-        command.stop()
+    spec["problems"] = ROLLOUTS // GROUP_SIZE * case.steps
+    cards, cache = place.cards[: case.processes], str(place.folder / "vllm")
+    return train("worker.py", spec, case.processes, case.launch, cards, VLLM_CACHE_ROOT=cache)
 
 
 def collect(case: "Case", place: Place) -> dict:
     """Facts of a training that has ended, checked."""
     shaping = check_shaping(place.folder, case.processes, GROUP_SIZE, case.steps)
-    metrics = check_learning(place.folder, LOGP_BOUND if case.config.get("use_vllm") else None)
+    metrics = check_learning(place.folder, LOGP_BOUND if case.uses_vllm else None)
     tokens = [sum(seen["lengths"]) for seen in read_rollouts(place.folder, case.processes).values()]
     facts = read_processes(place.folder, case.processes, tokens)
     held = facts["parameters_held"]
@@ -111,25 +99,19 @@ def collect(case: "Case", place: Place) -> dict:
 
 
 def run_training(case: "Case", place: Place) -> dict:
-    """One training."""
-    wait(start(case, place), place)
+    """One training, from beginning to end."""
+    start(case, place).succeed(place.deadline)
     return collect(case, place)
 
 
 def run_server(case: "Case", place: Place) -> dict:
-    """`vllm serve` on the second card, training on the first, as in `recipes/slurm/one_node_server.slurm`."""
-    port = free_port()
-    place.folder.mkdir(parents=True, exist_ok=True)
+    """A training and `vllm serve` on another card, as in `recipes/slurm/one_node_server.slurm`."""
+    options = server_options(port := free_port())
     command = serve_command(place.path, port, 32 + MODELS[place.model][0])
     command += ["--gpu-memory-utilization", "0.3", "--enforce-eager"]  # eager: starts faster
-    server = Server(command, place.folder / "server.log", place.cards[1:])
-    options = {"vllm_server_host": "127.0.0.1", "vllm_server_port": port, "vllm_group_port": free_port()}
-    options["vllm_server_timeout"] = max(1.0, place.deadline - time.monotonic())
-    case = replace(case, config=case.config | options)
-    try:
-        wait(start(case, place), place, server.watch)
-    finally:
-        server.stop()
+    with serve(command, place.folder, place.cards[1:]) as server:
+        timeout = max(1.0, place.deadline - time.monotonic())
+        start(case, place, **options, vllm_server_timeout=timeout).succeed(place.deadline, server)
     return collect(case, place)
 
 
@@ -139,8 +121,7 @@ def run_killed(case: "Case", place: Place) -> dict:
     the same command again must resume from the last checkpoint, and see the problems of an uninterrupted run.
     """
     whole, hit = (replace(place, folder=place.folder / name) for name in ("uninterrupted", "killed"))
-    uninterrupted, victim = start(case, whole), start(case, hit)
-    try:
+    with start(case, whole) as uninterrupted, start(case, hit) as victim:
         step = _kill_last_process(case, hit, victim)
         killed = time.monotonic()
         code = victim.wait(min(killed + LAUNCHER_SECONDS, place.deadline))
@@ -151,11 +132,8 @@ def run_killed(case: "Case", place: Place) -> dict:
             raise RuntimeError(f"the launcher ended but left processes behind: {left}")
         if any(hit.folder.glob("process-*.json")):
             raise RuntimeError("the run was over before it was hit")
-        wait(start(case, hit), hit)
-        wait(uninterrupted, whole)
-    finally:
-        victim.stop()
-        uninterrupted.stop()
+        start(case, hit).succeed(place.deadline)
+        uninterrupted.succeed(place.deadline)
     facts = collect(case, hit)
     collect(case, whole)
     if facts["resumed_from"] is None:
@@ -201,14 +179,18 @@ class Case:
     steps: int = 5
     config: dict[str, Any] = field(default_factory=dict)
 
-    def why_not(self, place: Place, on_cpu: bool) -> str:
+    @property
+    def uses_vllm(self) -> bool:
+        return self.config.get("use_vllm", False)
+
+    def why_not(self, cards: int) -> str:
         """What it lacks here."""
         lacking = [f"{name} is not installed" for name in self.needs if importlib.util.find_spec(name) is None]
-        cards = self.processes + self.servers
-        if on_cpu and not self.on_cpu:
+        needed = self.processes + self.servers
+        if not cards and not self.on_cpu:
             lacking.append("needs a GPU")
-        elif not on_cpu and len(place.cards) < cards:
-            lacking.append(f"needs {cards} GPUs, found {len(place.cards)}")
+        elif cards and cards < needed:
+            lacking.append(f"needs {needed} GPUs, found {cards}")
         return "; ".join(lacking)
 
 
@@ -232,10 +214,12 @@ CASES = {
 
 def run_case(case: Case, place: Place) -> dict:
     """Runs a case; whatever goes wrong in it becomes its result, so that the others run on."""
+    if why := case.why_not(len(place.cards)):
+        return {"status": "skipped", "why": why, "seconds": 0.0}
     begin = time.monotonic()
     result = {"status": "passed", "why": "", "facts": {}, "log": {}}
     try:
-        result["facts"] = case.run(case, place)
+        result["facts"] = case.run(case, replace(place, cards=place.cards[: case.processes + case.servers]))
     except Exception as error:
         known = isinstance(error, RuntimeError)
         logs = {str(path.relative_to(place.folder)): path for path in sorted(place.folder.rglob("*.log"))}
@@ -246,15 +230,6 @@ def run_case(case: Case, place: Place) -> dict:
             | {name: path.read_text(errors="replace")[-4000:] for name, path in logs.items()},
         }
     return result | {"seconds": round(time.monotonic() - begin, 1)}
-
-
-def run_cases(cases: dict[str, Case], place: Place, timeout: float, report: Callable[[str, dict], None]) -> None:
-    """Runs cases one after the other: vLLM measures the free memory, and speeds are those of a machine at rest."""
-    for name, case in cases.items():
-        here = replace(place, folder=place.folder / name, deadline=time.monotonic() + timeout)
-        here = replace(here, cards=place.cards[: case.processes + case.servers])
-        why = case.why_not(place, on_cpu=not place.cards)
-        report(name, {"status": "skipped", "why": why, "seconds": 0.0} if why else run_case(case, here))
 
 
 def line(result: dict) -> str:
@@ -270,10 +245,9 @@ def line(result: dict) -> str:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--cases", type=lambda names: names.split(","), default=list(CASES), help=", ".join(CASES))
     parser.add_argument("--model", choices=MODELS, default="ladder", help="qwen3-0.6b: its shape, random weights.")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="Folder for the results.")
     parser.add_argument("--work", type=Path, help="Folder for logs and checkpoints; a temporary one by default.")
     parser.add_argument("--timeout", type=float, default=180, help="Seconds for a case.")
     parser.add_argument("--cpu", action="store_true", help="Rehearse without a GPU.")
@@ -282,26 +256,22 @@ def main(argv: list[str]) -> int:
         parser.error(f"--cases has {', '.join(sorted(unknown))}, but there are: {', '.join(CASES)}")
     if not args.cpu and not torch.cuda.is_available():
         parser.error("torch sees no GPU. Use --cpu to rehearse.")
-
-    about = machine() | {"model": args.model}
-    hardware = "cpu" if args.cpu else f"{len(about['cards'])}x-{about['cards'][0].lower().replace(' ', '-')}"
-    path = args.out / f"smoke-{args.model}-{hardware}.json"
-    args.out.mkdir(parents=True, exist_ok=True)
+    cards = () if args.cpu else tuple(range(torch.cuda.device_count()))
+    about = machine() | {"cards": len(cards), "model": args.model}
+    name = f"smoke-{args.model}-" + (f"{len(cards)}x-{about['hardware']}" if cards else "cpu")
     begin, results = time.monotonic(), {}
-
-    def report(name: str, result: dict) -> None:
-        results[name] = result
-        seconds = round(time.monotonic() - begin, 1)
-        print(f"{name:<10} {line(result)}", flush=True)
-        path.write_text(json.dumps({"about": about, "seconds": seconds, "cases": results}, indent=1) + "\n")
-
     with tempfile.TemporaryDirectory() as temporary:
-        folder = (args.work or Path(temporary)).resolve()
-        place = Place(folder, () if args.cpu else tuple(range(len(about["cards"]))), args.model)
+        place = Place((args.work or Path(temporary)).resolve(), cards, args.model)
         if args.model != "ladder":
-            save_random_model(args.model, folder / "model", longest=MODELS[args.model][0])
-            place = replace(place, path=str(folder / "model"))
-        run_cases({name: CASES[name] for name in args.cases}, place, args.timeout, report)
+            place = replace(place, path=str(place.folder / "model"))
+            save_random_model(args.model, place.path, longest=MODELS[args.model][0])
+        # One after the other: vLLM measures the free memory, and speeds are those of a machine at rest.
+        for case in args.cases:
+            here = replace(place, folder=place.folder / case, deadline=time.monotonic() + args.timeout)
+            results[case] = run_case(CASES[case], here)
+            print(f"{case:<10} {line(results[case])}", flush=True)
+            seconds = round(time.monotonic() - begin, 1)
+            path = write(args.out, name, {"about": about, "seconds": seconds, "cases": results})
     print(f"Results: {path}")
     return int(any(result["status"] == "failed" for result in results.values()))
 
