@@ -12,15 +12,12 @@ from pathlib import Path
 from .page import build_report
 
 
-def read_groups(specs: list[str]) -> dict[str, list[str]]:
-    """Groups of benchmarks by name."""
-    groups = {}
-    for spec in specs:
-        name, _, members = spec.partition("=")
-        if not name or not all(members.split(",")):
-            raise ValueError(f"--group {spec!r}: give a name and its benchmarks, such as AIME=aime24,aime25")
-        groups[name] = members.split(",")
-    return groups
+def read_group(spec: str) -> tuple[str, list[str]]:
+    """Name and benchmarks of a group."""
+    name, _, members = spec.partition("=")
+    if not name or not all(members.split(",")):
+        raise ValueError(f"--group {spec!r}: give a name and its benchmarks, such as AIME=aime24,aime25")
+    return name, members.split(",")
 
 
 def main() -> None:
@@ -61,27 +58,15 @@ def main() -> None:
     parser.add_argument("--change_of", metavar="NAME", help="Only run whose Δ is in main_results.tex (default: all).")
     parser.add_argument("--intervals", action="store_true", help="Put intervals into main_results.tex.")
     parser.add_argument("--tables_json", action="store_true", help="Write every number shown to DIR/tables.json.")
-    args = parser.parse_args()
+    options = vars(parser.parse_args())
     runs: dict[str, list[str]] = {}
-    for spec in args.runs:
+    for spec in options.pop("runs"):
         name, separator, folder = spec.partition("=")
         if not separator:
             name, folder = Path(spec).resolve().name, spec
         runs.setdefault(name, []).append(folder)
     try:
-        page = build_report(
-            runs,
-            args.reference,
-            args.out,
-            title=args.title,
-            split_by=args.split_by,
-            difficulty_run=args.difficulty_run,
-            benchmarks=args.benchmarks,
-            groups=read_groups(args.group),
-            change_of=args.change_of,
-            intervals=args.intervals,
-            tables_json=args.tables_json,
-        )
+        page = build_report(runs, groups=dict(map(read_group, options.pop("group"))), **options)
     except (OSError, ValueError) as problem:  # a file that cannot be read, or a name that is not there
         sys.exit(f"error: {' '.join(str(problem).split())}")
     print(f"Report: {page.resolve().as_uri()}")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .elements import MISSING, Cell, Table
 
-_NEEDS = r"% needs \usepackage{booktabs,graphicx}"
 _NAMES = {name: name.upper() for name in ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "gpqa")}
 _NAMES["commonsenseqa"] = "CSQA"
 # As wide as it is, but no wider than the page.
@@ -14,24 +13,25 @@ _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 
 def latex(table: Table) -> str:
     r"""A table in LaTeX, for the packages `booktabs` and `graphicx`; intervals in `\scriptsize`."""
-    lines = [
-        _NEEDS,
-        r"\begin{table}",
-        rf"\caption{{{_escape(table.caption)}}}",
-        rf"\label{{tab:{table.key}}}",
-        r"\smallskip\centering",
-        _FIT,
-        rf"\begin{{tabular}}{{l{''.join('l' if table.is_words(i) else 'r' for i in range(1, len(table.header)))}}}",
-        r"\toprule",
-        _row(map(_escape, table.header)),
-        r"\midrule",
-    ]
+    columns = "".join("l" if table.is_words(i) else "r" for i in range(1, len(table.header)))
+    lines = [_row(map(_escape, table.header)), r"\midrule"]
     starts = table.groups or [min(table.differences, default=0)]
     for position, row in enumerate(table.rows):
         if position and position in starts:
             lines.append(r"\midrule")
         lines.append(_row(map(_cell, row)))
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}}", r"\end{table}"]) + "\n"
+    return _float("table", table.key, table.caption, [_FIT, *_tabular(columns, lines)])
+
+
+def _float(kind: str, key: str, caption: str, lines: Iterable[str]) -> str:
+    about = [rf"\caption{{{_escape(caption)}}}", rf"\label{{tab:{key}}}", r"\smallskip\centering"]
+    lines = [r"% needs \usepackage{booktabs,graphicx}", rf"\begin{{{kind}}}", *about, *lines, rf"\end{{{kind}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
+    """A tabular whose first column holds words, in the open brace of `_FIT`."""
+    return [rf"\begin{{tabular}}{{l{columns}}}", r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"]
 
 
 def latex_main_results(
@@ -42,43 +42,39 @@ def latex_main_results(
     the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
     tokens come below accuracies, since both do not fit beside each other.
     """
-    headers = [header for tables in models.values() for header in tables[0].header[1:-1]]
-    last = [tables[0].header[-1] for tables in models.values()]
-    columns = list(dict.fromkeys([*headers, *last]))
-    averages = dict.fromkeys(name for name in last if name.startswith("Average"))
-    columns = [*(name for name in columns if name not in averages), *averages]
-    lines = [_NEEDS, r"\begin{table*}", rf"\caption{{{_escape(_caption(models, change_of, intervals))}}}"]
-    lines += [r"\label{tab:main_results}", r"\smallskip\centering"]
+    headers = [tables[0].header for tables in models.values()]
+    names = [name for header in headers for name in header[1:-1]] + [header[-1] for header in headers]
+    averages = {header[-1] for header in headers if header[-1].startswith("Average")}
+    columns = sorted(dict.fromkeys(names), key=averages.__contains__)  # averages come last
+    lines: list[str] = []
     for block in ([0], [1]) if intervals else ([0, 1],):
         width = len(columns) * len(block)
-        heads = [rf"\multicolumn{{{len(columns)}}}{{c}}{{{('Accuracy (%)', 'Tokens')[i]}}}" for i in block]
+        titles = [(r"Accuracy (\%)", "Tokens")[i] for i in block]
         starts = range(2, width + 2, len(columns))
-        lines += [
-            *([r"\par\medskip"] if block == [1] else []),
-            r"\setlength{\tabcolsep}{4pt}" + _FIT,
-            rf"\begin{{tabular}}{{l*{{{width}}}{{r}}}}",
-            r"\toprule",
-            _row(["", *heads]).replace("(%)", r"(\%)"),
+        rows = [
+            _row(["", *(rf"\multicolumn{{{len(columns)}}}{{c}}{{{title}}}" for title in titles)]),
             " ".join(rf"\cmidrule(lr){{{start}-{start + len(columns) - 1}}}" for start in starts),
             _row(["", *(_escape(_NAMES.get(name, name)) for _ in block for name in columns)]),
         ]
         for model, tables in models.items():
-            lines.append(r"\midrule")
+            rows.append(r"\midrule")
             if len(models) > 1:
-                lines.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
-            lines += _main_rows([tables[i] for i in block], columns, change_of, intervals)
-        lines += [r"\bottomrule", r"\end{tabular}}"]
-    return "\n".join([*lines, r"\end{table*}"]) + "\n"
+                rows.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
+            rows += _main_rows([tables[i] for i in block], columns, change_of, intervals)
+        lines += [r"\par\medskip"] if block == [1] else []
+        lines += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", rows)]
+    return _float("table*", "main_results", _caption(models, change_of, intervals), lines)
 
 
 def _main_rows(
     tables: Sequence[Table], columns: Sequence[str], change_of: str | None, intervals: bool
 ) -> Iterator[str]:
+    first = min(tables[0].differences, default=0)
     for position, rows in enumerate(zip(*(table.rows for table in tables), strict=True)):
         label = rows[0][0].text
         if position in tables[0].differences and change_of is not None and label != f"Δ {change_of}":
             continue
-        if position in tables[0].differences and position - 1 not in tables[0].differences | {-1}:
+        if position and position == first:
             yield r"\addlinespace"
         named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
         cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]

@@ -1,8 +1,8 @@
 """Builds the report of some runs."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from .training import training
 Folders = str | os.PathLike | Sequence[str | os.PathLike]
 
 PAGE, NUMBERS = "index.html", "tables.json"
-MAIN_RESULTS = ("accuracy", "tokens")
 
 
 def build_report(
@@ -97,74 +96,47 @@ def build_report(
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
-    options = Options(split_by, difficulty_run, benchmarks, groups or {}, change_of, intervals, tables_json)
     out = Path(out)
-    with rc_context(PLOT_SETTINGS):
-        models = _models(runs)
-        if len(models) < 2:
-            _report(runs, reference, out, title, options)
-        else:
-            _report_models(models, reference, out, title, options)
-    return out / PAGE
-
-
-@dataclass(frozen=True)
-class Options:
-    """The arguments of [`build_report`] that are the same for every model."""
-
-    split_by: str
-    difficulty_run: str | Sequence[str]
-    benchmarks: Sequence[str]
-    groups: Mapping[str, Sequence[str]]
-    change_of: str | None
-    intervals: bool
-    tables_json: bool
-
-
-def _models(runs: Mapping[str, Folders]) -> dict[str, dict[str, Folders]]:
-    """Runs by model, if all are called `MODEL/NAME`."""
+    difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
+    compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {}, change_of)
+    write = partial(_write, change_of=change_of, intervals=intervals, tables_json=tables_json)
     models: dict[str, dict[str, Folders]] = {}
     for name, folders in runs.items():
         model, _, run = name.rpartition("/")
-        if not model:
-            return {}
         models.setdefault(model, {})[run] = folders
-    return models
-
-
-def _report_models(
-    models: Mapping[str, Mapping[str, Folders]], reference: str | None, out: Path, title: str, options: Options
-) -> None:
-    remove_files(out, PAGE, NUMBERS)  # before the models' reports are written, which it would remove as well
-    results, links = {}, {}
-    for model, runs in models.items():
-        folder = model.replace("/", "-")
-        if tables := _report(runs, reference, out / folder, f"{title}: {model}", options):
-            results[model] = tables
-        links[model] = f"{folder}/{PAGE}"
+    with rc_context(PLOT_SETTINGS):
+        if len(models) < 2 or "" in models:
+            _report(compare(runs), out, title, write)
+            return out / PAGE
+        remove_files(out, PAGE, NUMBERS)  # before the models' reports are written, which it would remove as well
+        places = {model: model.replace("/", "-") for model in models}
+        results = {
+            model: _report(compare(models[model]), out / place, f"{title}: {model}", write)
+            for model, place in places.items()
+        }
+    results = {model: tables for model, tables in results.items() if tables}
     section = Section("benchmarks", "Accuracy and tokens by model and benchmark", INTRODUCTION)
-    if results:
-        section.items = [join_models({model: tables[i] for model, tables in results.items()}) for i in (0, 1)]
-    else:
-        section.missing = NO_EVALUATION
+    section.items = [
+        join_models(dict(zip(results, tables, strict=True))) for tables in zip(*results.values(), strict=True)
+    ]
+    section.missing = "" if results else NO_EVALUATION
+    links = {model: f"{place}/{PAGE}" for model, place in places.items()}
     about = {"reference": reference, "models": links}
-    _write(out, [section], results, about, options, title=title, runs=[], reference=reference, links=links)
+    write(out, [section], results, about, title=title, runs=[], reference=reference, links=links)
+    return out / PAGE
 
 
-def _report(
-    runs: Mapping[str, Folders], reference: str | None, out: Path, title: str, options: Options
-) -> list[Table]:
+def _report(comparison: ComparedRuns, out: Path, title: str, write: Callable[..., None]) -> list[Table]:
     """Writes the report of one model; returns its tables of accuracy and of tokens."""
-    comparison = _compare(runs, reference, options)
     parts = [headline, main_results, buckets, optimality, reasoning, training]
     parts += [checkpoints] if comparison.checkpoints else []
     sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
     name = comparison.reference.name if comparison.reference else None
     shown = [*comparison.runs, *comparison.checkpoints]
-    results = [item for section in sections for item in section.items if item.key in MAIN_RESULTS]
+    results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
     about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
     tables = {"": results} if results else {}
-    _write(out, sections, tables, about, options, title=title, runs=shown, reference=name, links={})
+    write(out, sections, tables, about, title=title, runs=shown, reference=name, links={})
     return results
 
 
@@ -173,31 +145,40 @@ def _write(
     sections: list[Section],
     results: Mapping[str, Sequence[Table]],
     about: dict[str, Any],
-    options: Options,
+    *,
+    change_of: str | None,
+    intervals: bool,
+    tables_json: bool,
     **content: Any,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     remove_files(out, PAGE, NUMBERS)
-    if options.tables_json:
+    if tables_json:
         write_numbers(out / NUMBERS, sections, about)
     write_tables(out / "tables", sections)
     if results:
-        table = latex_main_results(results, options.change_of, options.intervals)
+        table = latex_main_results(results, change_of, intervals)
         (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
     images = write_figures(out / "figures", sections)
-    numbers = NUMBERS if options.tables_json else None
+    numbers = NUMBERS if tables_json else None
     write_page(out / PAGE, images, sections=sections, version=__version__, numbers=numbers, **content)
 
 
-def _compare(runs: Mapping[str, Folders], reference: str | None, options: Options) -> ComparedRuns:
-    difficulty = options.difficulty_run
-    difficulty = [difficulty] if isinstance(difficulty, str) else list(difficulty)
+def _compare(
+    reference: str | None,
+    split_by: str,
+    difficulty: Sequence[str],
+    benchmarks: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    change_of: str | None,
+    runs: Mapping[str, Folders],
+) -> ComparedRuns:
     loaded = {}
     for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
         folders = [folders] if isinstance(folders, str | os.PathLike) else folders
-        loaded[name] = load_run(name, folders, options.split_by, options.benchmarks)
+        loaded[name] = load_run(name, folders, split_by, benchmarks)
     main = {name: run for name, run in loaded.items() if run.checkpoint is None}
-    named = [("reference", reference), ("change_of", options.change_of), *(("difficulty_run", n) for n in difficulty)]
+    named = [("reference", reference), ("change_of", change_of), *(("difficulty_run", name) for name in difficulty)]
     for argument, name in named:
         if name is not None and name not in main:
             raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")
@@ -206,31 +187,27 @@ def _compare(runs: Mapping[str, Folders], reference: str | None, options: Option
             raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
     reference = (reference or next(iter(main))) if len(main) > 1 else None
     unify_problems([*([main[reference]] if reference else []), *loaded.values()])
-    return ComparedRuns(
-        list(main.values()),
-        main.get(reference),
-        [main[name] for name in difficulty],
-        _groups(options, all_benchmarks(loaded.values())),
-        [run for run in loaded.values() if run.checkpoint is not None],
-    )
-
-
-def _groups(options: Options, found: Sequence[str]) -> dict[str, list[str]]:
-    """Benchmarks of every group; those of a filter must be there as well."""
+    found = all_benchmarks(loaded.values())
 
     def expand(argument: str, name: str) -> list[str]:
-        names = [each for each in found if is_named(each, [name], options.split_by)]
+        names = [each for each in found if is_named(each, [name], split_by)]
         if not names:
             shown = f"; shown are {', '.join(found)}" if found else ""
             raise ValueError(f"{argument} has {name!r}, on which no run was evaluated{shown}")
         return names
 
-    for name in options.benchmarks:
+    for name in benchmarks:
         expand("benchmarks", name)
-    for name in options.groups:
+    for name in groups:
         if name in found:
             raise ValueError(f"group {name!r} has the name of a benchmark: choose another")
-    return {
-        name: [each for member in members for each in expand(f"group {name!r}", member)]
-        for name, members in options.groups.items()
-    }
+    return ComparedRuns(
+        list(main.values()),
+        main.get(reference),
+        [main[name] for name in difficulty],
+        {
+            name: [b for member in members for b in expand(f"group {name!r}", member)]
+            for name, members in groups.items()
+        },
+        [run for run in loaded.values() if run.checkpoint is not None],
+    )

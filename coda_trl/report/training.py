@@ -9,18 +9,37 @@ from .elements import Cell, Plot, Section, Table, number, table_of_rows
 from .runs import Run
 from .style import legend, panels
 
-_GATES = {"coda/mean_w_easy": "easy gate w_easy", "coda/mean_w_hard": "hard gate w_hard"}
-_SHAPING = {
-    "coda/global_easy_penalty_mean": "easy penalty",
-    "coda/global_hard_reward_mean": "hard bonus",
+_BASE = "base reward"  # whose name in the log depends on the run
+_LENGTH = "completions/mean_length"
+# By key of the figure its title, caption, and panels with what they show.
+_FIGURES = {
+    "gates": (
+        "Gate dynamics",
+        "Mean gates: how much of a batch counts as easy, and how much as hard, to the policy at that step.",
+        {"easy gate w_easy": "coda/mean_w_easy", "hard gate w_hard": "coda/mean_w_hard"},
+    ),
+    "dynamics": (
+        "Reward, shaping and length",
+        "Easy penalty and hard bonus are averaged over all rollouts.",
+        {
+            "base reward": _BASE,
+            "easy penalty": "coda/global_easy_penalty_mean",
+            "hard bonus": "coda/global_hard_reward_mean",
+            "completion length (tokens)": _LENGTH,
+        },
+    ),
+    "regimes": (
+        "Length by difficulty",
+        "Prompts that were easy or hard to the policy at that step, by the success rate of their group.",
+        {
+            "length, easy prompts (tokens)": "coda/easy/mean_length",
+            "length, hard prompts (tokens)": "coda/hard/mean_length",
+            "share of easy prompts": "coda/easy/share",
+            "share of hard prompts": "coda/hard/share",
+        },
+    ),
 }
-_REGIMES = {
-    "coda/easy/mean_length": "length, easy prompts (tokens)",
-    "coda/hard/mean_length": "length, hard prompts (tokens)",
-    "coda/easy/share": "share of easy prompts",
-    "coda/hard/share": "share of hard prompts",
-}
-_LENGTH = {"completions/mean_length": "completion length (tokens)"}
+_ENDS = {"Base reward": _BASE, "w_easy": "coda/mean_w_easy", "w_hard": "coda/mean_w_hard", "Length": _LENGTH}
 
 Curves = dict[str, dict[str, Curve | None]]  # by panel and run
 
@@ -37,51 +56,20 @@ def training(comparison: ComparedRuns) -> Section:
     if not logged:
         section.missing = "No run has a training log (trainer_state.json)."
         return section
-    plots = [
-        _plot(
-            comparison,
-            "gates",
-            "Gate dynamics",
-            "Mean gates: how much of a batch counts as easy, and how much as hard, to the policy at that step.",
-            _curves(logged, _GATES),
-        ),
-        _plot(
-            comparison,
-            "dynamics",
-            "Reward, shaping and length",
-            "Easy penalty and hard bonus are averaged over all rollouts.",
-            {"base reward": {run.name: _base_reward(run.log_history) for run in logged}}
-            | _curves(logged, _SHAPING | _LENGTH),
-        ),
-        _plot(
-            comparison,
-            "regimes",
-            "Length by difficulty",
-            "Prompts that were easy or hard to the policy at that step, by the success rate of their group.",
-            _curves(logged, _REGIMES),
-        ),
-        _plot(
-            comparison,
-            "evaluation",
-            "Evaluation during training",
-            "Unshaped reward and completion length on held-out problems.",
-            _evaluation_curves(logged),
-        ),
-    ]
-    section.items = [*filter(None, plots), _table(logged)]
+    for key, (title, caption, shown) in _FIGURES.items():
+        curves = {panel: {run.name: _curve(run.log_history, name) for run in logged} for panel, name in shown.items()}
+        section.items += _plot(comparison, key, title, caption, curves)
+    caption = "Unshaped reward and completion length on held-out problems."
+    section.items += _plot(comparison, "evaluation", "Evaluation during training", caption, _evaluation_curves(logged))
+    section.items.append(_table(logged))
     without = [run.name for run in logged if curve(run.log_history, "coda/mean_w_easy") is None]
     if without:
         section.text += f" No gates were logged by {', '.join(without)}."
     return section
 
 
-def _curves(runs: list[Run], titles: dict[str, str]) -> Curves:
-    return {title: {run.name: curve(run.log_history, key) for run in runs} for key, title in titles.items()}
-
-
-def _base_reward(log_history: list[dict]) -> Curve | None:
-    key = base_reward_key(log_history)
-    return key and curve(log_history, key)
+def _curve(log_history: list[dict], name: str) -> Curve | None:
+    return curve(log_history, base_reward_key(log_history) or "" if name == _BASE else name)
 
 
 def _evaluation_curves(runs: list[Run]) -> Curves:
@@ -89,32 +77,30 @@ def _evaluation_curves(runs: list[Run]) -> Curves:
     for run in runs:
         for name, entries in evaluation_histories(run.log_history).items():
             prefix = f"{name}: " if name else ""
-            found.setdefault(f"{prefix}reward", {})[run.name] = _base_reward(entries)
-            length = curve(entries, "completions/mean_length")
-            found.setdefault(f"{prefix}completion length (tokens)", {})[run.name] = length
+            for panel, key in (("reward", _BASE), ("completion length (tokens)", _LENGTH)):
+                found.setdefault(prefix + panel, {})[run.name] = _curve(entries, key)
     return found
 
 
-def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: Curves) -> Plot | None:
+def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: Curves) -> list[Plot]:
+    """The figure of what was logged, if anything was."""
     logged = {panel: {run: line for run, line in lines.items() if line} for panel, lines in curves.items()}
     present = {panel: lines for panel, lines in logged.items() if lines}
     if not present:
-        return None
+        return []
     columns = 2 if len(present) in (2, 4) else min(3, len(present))
     figure, axes = panels(-(-len(present) // columns), columns, height=2.7)
+    data: dict[str, dict] = {panel: {} for panel in present}
     for axis, (panel, lines) in zip(axes, present.items(), strict=False):
         axis.set(title=panel, xlabel="step")
         for name, line in lines.items():
             _draw(axis, line, comparison.styles[name], name)
+            data[panel][name] = {"steps": line.steps.tolist(), "values": line.values.tolist()}
         axis.margins(x=0.02)
     for axis in axes[len(present) :]:
         axis.set_visible(False)
     legend(figure, axes)
-    data = {
-        panel: {name: {"steps": line.steps.tolist(), "values": line.values.tolist()} for name, line in lines.items()}
-        for panel, lines in present.items()
-    }
-    return Plot(key, title, caption, figure, data)
+    return [Plot(key, title, caption, figure, data)]
 
 
 def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
@@ -127,15 +113,13 @@ def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
 
 
 def _table(runs: list[Run]) -> Table:
-    names = dict(zip(_GATES | _LENGTH, ("w_easy", "w_hard", "Length"), strict=True))
     rows = []
     for run in runs:
-        lines = {"Base reward": _base_reward(run.log_history)}
-        lines |= {name: curve(run.log_history, key) for key, name in names.items()}
         row: dict[str, Cell | str] = {"Run": run.name}
-        for name, line in lines.items():
+        for name, key in _ENDS.items():
+            line = _curve(run.log_history, key)
             values = np.array([np.nan]) if line is None else line.values
-            tenth, digits = max(1, len(values) // 10), 0 if name == "Length" else 3
+            tenth, digits = max(1, len(values) // 10), 0 if key == _LENGTH else 3
             row[f"{name}, start"] = number(float(np.mean(values[:tenth])), digits=digits)
             row[f"{name}, end"] = number(float(np.mean(values[-tenth:])), digits=digits)
         rows.append(row)
