@@ -9,7 +9,7 @@ run. `python recipes/report.py` makes tables and plots of the results.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trl import TrlParser
@@ -18,8 +18,10 @@ from yaml import YAMLError
 from .evaluation import EvaluationConfig, format_number
 from .evaluation.loading import load_benchmark
 from .evaluation.runner import evaluate
+from .help_texts import help_from_docstring
 
 
+@help_from_docstring
 @dataclass
 class BenchmarkArguments:
     """
@@ -27,13 +29,13 @@ class BenchmarkArguments:
 
     Args:
         benchmarks (`list[str]`):
-            Names, or `NAME=LOCATION` to read one from a file or another hub id, or `custom=PATH`.
+            Names, `NAME=LOCATION` to read one from a file or another hub id, `custom=PATH`, or `ladder`.
         limit (`int`, *optional*):
             Only the first so many problems of each.
     """
 
-    benchmarks: list[str] = field(metadata={"help": "Names, NAME=LOCATION, custom=PATH, or ladder."})
-    limit: int | None = field(default=None, metadata={"help": "Only the first so many problems of each."})
+    benchmarks: list[str]
+    limit: int | None = None
 
     def __post_init__(self):
         if isinstance(self.benchmarks, str):  # one name in a configuration file
@@ -45,14 +47,8 @@ def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
     parser = TrlParser((EvaluationConfig, BenchmarkArguments))
     try:
         config, arguments, unknown = parser.parse_args_and_config(return_remaining_strings=True)
-    except OSError as problem:
-        raise ValueError(
-            f"--config {problem.filename}: {problem.strerror}; give a YAML file with settings"
-        ) from problem
-    except (UnicodeDecodeError, YAMLError) as problem:
-        raise ValueError(f"--config is not a YAML file of settings: {problem}; correct the file") from problem
-    except IndexError as problem:
-        raise ValueError("--config names no file: give a YAML file with settings") from problem
+    except (OSError, UnicodeDecodeError, YAMLError, IndexError) as problem:  # no file, one of another kind, no name
+        raise ValueError(f"--config needs a YAML file of settings: {problem}") from problem
     if unknown:
         raise ValueError(f"unknown settings: {' '.join(unknown)}; `--help` lists those there are")
     return config, arguments
@@ -60,13 +56,10 @@ def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
 
 def show(result: dict[str, Any]) -> str:
     """Accuracy and tokens of one benchmark in words."""
-    accuracy, tokens = result["accuracy"], result["tokens"]
-    score, *ends = (
-        None if accuracy[end] is None else format_number(100 * accuracy[end], unit="%")
-        for end in ("value", "low", "high")
-    )
-    interval = "" if None in ends else f" [{', '.join(ends)}]"
-    return f"accuracy {score or 'no verdicts'}{interval}  tokens {format_number(tokens['value'], 0)}"
+    known = [format_number(100 * share, unit="%") for share in result["accuracy"].values() if share is not None]
+    score, *ends = known or ["no verdicts"]
+    interval = f" [{', '.join(ends)}]" if ends else ""
+    return f"accuracy {score}{interval}  tokens {format_number(result['tokens']['value'], 0)}"
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from coda_trl.evaluation import (
     estimate,
     interval,
     mean_tokens,
-    outcomes_from_columns,
     pass_at_k,
     replicates,
     truncated_share,
@@ -20,6 +19,7 @@ from coda_trl.evaluation import (
     wrong_tokens,
 )
 from coda_trl.evaluation.bootstrap import MOST_UNITS
+from coda_trl.evaluation.columns import SampleColumns
 
 
 def sample(problem, correct, tokens=10, finish="stop", benchmark="b"):
@@ -183,9 +183,10 @@ def test_two_runs_of_one_policy_rarely_seem_to_differ(problems):
     def run(success, lengths):
         correct = rng.random((problems, 8)) < success[:, None]
         tokens = np.exp(rng.normal(lengths[:, None], 0.5, size=(problems, 8))).round()
-        numbers = np.repeat(np.arange(problems), 8)
-        texts = [str(number) for number in range(problems)]
-        return {"b": outcomes_from_columns(texts, numbers, correct.ravel(), tokens.ravel(), np.zeros(8 * problems))}
+        problem, sample = (index.ravel() for index in np.indices((problems, 8)))
+        ids, questions = [str(number) for number in range(problems)], np.zeros((problems, 2), dtype=int)
+        samples = problem, sample, correct.ravel(), tokens.ravel(), np.zeros(8 * problems)
+        return {"b": SampleColumns(ids, questions, *samples, {}).outcomes}
 
     for _ in range(repetitions):
         policy = rng.beta(1, 1, problems), rng.normal(6, 0.5, problems)

@@ -199,7 +199,7 @@ def test_other_settings_in_the_same_folder_are_refused(tiny_model, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"engine": "hf"}, "engine must be 'vllm' or 'transformers', got 'hf'"),
+        ({"engine": "hf"}, "engine must be one of vllm, transformers, got 'hf'"),
         ({"n": 0}, "n must be at least 1"),
         ({"temperature": -1.0}, "temperature must be at least 0"),
         ({"top_p": 0.0}, r"top_p must lie in \(0, 1\]"),
@@ -272,12 +272,16 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
 @pytest.mark.parametrize(
     ("config", "arguments", "message"),
     [
-        (None, "--config gone.yaml", "error: --config gone.yaml: No such file or directory; give a YAML file"),
-        ("n: [1", "--config c.yaml", "error: --config is not a YAML file of settings: "),
+        (
+            None,
+            "--config gone.yaml",
+            "error: --config needs a YAML file of settings: [Errno 2] No such file or directory: 'gone.yaml'",
+        ),
+        ("n: [1", "--config c.yaml", "error: --config needs a YAML file of settings: "),
         ("text", "--config c.yaml", "error: Config file c.yaml must contain a YAML mapping."),
         ("samples: 3", "--config c.yaml", "error: unknown settings: --samples 3; `--help` lists those there are"),
         ("n: two and a half", "--config c.yaml", "invalid int value: 'two and a half'"),
-        (None, "--config", "error: --config names no file"),
+        (None, "--config", "error: --config needs a YAML file of settings"),
         (None, "--benchmarks ladder=5", "error: 'ladder=5': the ladder is made, not read: say `ladder`"),
         (None, "", "error: there is no model folder ./gone: check the path"),
         (None, "--model_name_or_path .", "error: . holds neither config.json (a model) nor adapter_config.json"),
@@ -321,7 +325,7 @@ def test_benchmarks_of_one_name_are_refused(tiny_model, tmp_path):
 
 @pytest.mark.parametrize(
     ("verdicts", "message"),
-    [([0.5] * 4, "returned 0.5: return True, False, or None"), ([True], "returned 1 verdicts for 4 completions")],
+    [([0.5] * 4, "returned 0.5: return one verdict for each"), ([True], "returned 1 verdicts for 4 completions")],
 )
 def test_a_grader_that_does_not_give_verdicts_is_named_at_once(tiny_model, tmp_path, verdicts, message):
     benchmark = Benchmark("sums", problems(), lambda completions, asked: verdicts)

@@ -46,6 +46,18 @@ class Benchmark:
     grade: Grader
     keep: Sequence[str] = ("rung", "level", "n_gold")
 
+    def verdicts(self, completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
+        """What the grader says of completions; a `ValueError` if these are no verdicts, or not one for each."""
+        verdicts = list(self.grade(completions, problems))
+        wrong = [verdict for verdict in verdicts if verdict not in (True, False, None)]  # 1 and NumPy's are as good
+        if wrong or len(verdicts) != len(completions):
+            returned = repr(wrong[0]) if wrong else f"{len(verdicts)} verdicts for {len(completions)} completions"
+            raise ValueError(
+                f"the grader of benchmark {self.name!r} returned {returned}: return one verdict for each completion, "
+                "True, False, or None if the gold answer cannot be read"
+            )
+        return [None if verdict is None else bool(verdict) for verdict in verdicts]
+
     def numbered(self) -> list[tuple[str, Problem]]:
         """
         The problems with their ids.

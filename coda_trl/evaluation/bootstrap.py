@@ -35,11 +35,8 @@ class Estimate:
     Args:
         value (`float`):
             The number itself, computed on all problems. NaN if it is not defined.
-        low (`float` or `None`, *optional*):
-            Lower end of the interval, or `None` if there is none (fewer than [`MIN_PROBLEMS`] problems, or no samples
-            at hand).
-        high (`float` or `None`, *optional*):
-            Upper end of the interval.
+        low, high (`float`, *optional*):
+            Ends of the interval; `None` if there is none (fewer than [`MIN_PROBLEMS`] problems, or no samples).
     """
 
     value: float
@@ -131,18 +128,7 @@ def interval(
 
 def estimate(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) -> Estimate:
     """
-    A metric with its 95% interval.
-
-    Args:
-        ratio (`Ratio`):
-            The metric on `P` problems.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the draws.
-        num_resamples (`int`, *optional*, defaults to `2000`):
-            Number of resamples.
-
-    Returns:
-        `Estimate`: Value and interval; no interval if fewer than [`MIN_PROBLEMS`] problems count.
+    A metric with its 95% interval, unless fewer than [`MIN_PROBLEMS`] problems count. Arguments as [`replicates`].
 
     Example:
 
@@ -166,10 +152,9 @@ def num_counted(ratio: Ratio) -> int:
 
 def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
     """
-    Value and replicates as an estimate. `num_problems` is the number that count; of an average over benchmarks, in the
-    smallest of them. There is no interval if they are too few or all replicates are NaN.
+    Value and replicates as an estimate, without interval if all replicates are NaN or too few problems count:
+    `num_problems`; of an average over benchmarks, in the smallest of them.
     """
-    if num_problems < MIN_PROBLEMS or np.isnan(value):
+    if num_problems < MIN_PROBLEMS or np.isnan(value) or np.isnan(values).all():
         return Estimate(value)
-    low, high = interval(values, num_problems=num_problems)
-    return Estimate(value) if np.isnan(low) else Estimate(value, low, high)
+    return Estimate(value, *interval(values, num_problems=num_problems))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .metrics import Outcomes, outcomes_from_columns
+from .metrics import Outcomes
 from .samples import read_samples
 
 Count = Callable[[Mapping[str, Any]], float]
@@ -32,17 +32,11 @@ class SampleColumns:
             Problem ids.
         questions (`np.ndarray` of shape `(P, 2)`):
             Fingerprints of prompt and gold answer, 0 where the samples hold none. They are good within one process.
-        problem (`np.ndarray` of shape `(N,)`):
-            Index of the problem of every sample.
-        sample (`np.ndarray` of shape `(N,)`):
-            Number of the sample among those of its problem.
-        correct (`np.ndarray` of shape `(N,)`):
-            1, 0, or NaN without a verdict.
-        tokens (`np.ndarray` of shape `(N,)`):
-            Generated tokens.
-        truncated (`np.ndarray` of shape `(N,)`):
-            Whether the sample ended at the token limit.
-        counts (`dict[str, np.ndarray]`, *optional*, defaults to `{}`):
+        problem, sample (`np.ndarray` of shape `(N,)`):
+            Index of the problem of every sample, and number of the sample among those of its problem.
+        correct, tokens, truncated (`np.ndarray` of shape `(N,)`):
+            1, 0, or NaN without a verdict; generated tokens; whether the sample ended at the token limit.
+        counts (`dict[str, np.ndarray]`):
             What else was counted, each of shape `(N,)`.
     """
 
@@ -55,11 +49,31 @@ class SampleColumns:
     truncated: np.ndarray
     counts: dict[str, np.ndarray]
 
+    def _sum_up(self, cell: np.ndarray, *shape: int) -> Outcomes:
+        def total(values: np.ndarray) -> np.ndarray:
+            return np.bincount(cell, weights=values, minlength=np.prod(shape)).reshape(shape)
+
+        return Outcomes(
+            problems=self.problems,
+            samples=total(np.ones(len(cell))),
+            graded=total(~np.isnan(self.correct)),
+            correct=total(self.correct == 1),
+            truncated=total(self.truncated),
+            tokens=total(self.tokens),
+            correct_tokens=total(np.where(self.correct == 1, self.tokens, 0)),
+            wrong_tokens=total(np.where(self.correct == 0, self.tokens, 0)),
+            questions=self.questions,
+        )
+
     @cached_property
     def outcomes(self) -> Outcomes:
         """The samples summed up by problem."""
-        sums = outcomes_from_columns(self.problems, self.problem, self.correct, self.tokens, self.truncated)
-        return replace(sums, questions=self.questions)
+        return self._sum_up(self.problem, len(self.problems))
+
+    @cached_property
+    def in_parts(self) -> Outcomes:
+        """The samples summed up by problem and part: sums of shape `(P, PARTS)`."""
+        return self._sum_up(self.problem * PARTS + self.part, len(self.problems), PARTS)
 
     @cached_property
     def part(self) -> np.ndarray:
@@ -70,13 +84,6 @@ class SampleColumns:
         part = np.empty(len(order), dtype=np.int8)
         part[order] = (np.arange(len(order)) - starts[self.problem[order]]) % PARTS
         return part
-
-    @cached_property
-    def in_parts(self) -> Outcomes:
-        """The samples summed up by problem and part: sums of shape `(P, PARTS)`."""
-        return outcomes_from_columns(
-            self.problems, self.problem, self.correct, self.tokens, self.truncated, self.part, PARTS
-        )
 
     def take(self, chosen: np.ndarray) -> "SampleColumns":
         """Some of the samples, chosen by an array of shape `(N,)`, with the problems that they belong to."""
@@ -134,26 +141,19 @@ class _Builder:
         same = (np.diff(problem[order]) == 0) & (np.diff(sample[order]) == 0)
         if same.any():
             twice = order[np.flatnonzero(same)[0]]
-            raise ValueError(
-                f"sample {sample[twice]:g} of problem {problems[problem[twice]]!r} in {benchmark!r} is there twice"
-            )
-        truncated = truncated == 1
+            number, name = f"{sample[twice]:g}", problems[problem[twice]]
+            raise ValueError(f"sample {number} of problem {name!r} in {benchmark!r} is there twice")
         questions = np.array([(prompt, _hash(gold)) for prompt, gold in self.asked], dtype=np.int64)
-        return SampleColumns(
-            problems, questions, problem, sample, correct, tokens, truncated, dict(zip(names, counts, strict=True))
-        )
+        counted = dict(zip(names, counts, strict=True))
+        return SampleColumns(problems, questions, problem, sample, correct, tokens, truncated == 1, counted)
 
 
 def tabulate(
     samples: Iterable[Mapping[str, Any]], split_by: str | None = None, counts: Mapping[str, Count] | None = None
 ) -> dict[str, SampleColumns]:
     """
-    Makes columns of samples, see [`load_samples`], whose other arguments it takes.
-
-    Args:
-        samples (`Iterable[Mapping[str, Any]]`):
-            Samples with the fields of the sample file; those used are `benchmark`, `problem_id`, `tokens`,
-            `finish_reason`, `correct` and, if they have it, `sample`.
+    Makes columns of samples as [`load_samples`] does of a file. Fields used: `benchmark`, `problem_id`, `tokens`,
+    `finish_reason`, `correct` and, where there is one, `sample`.
     """
     counts, builders = counts or {}, {}
     for sample in samples:
@@ -208,8 +208,8 @@ def load_samples(
 
 def collect(samples: Iterable[Mapping[str, Any]]) -> dict[str, Outcomes]:
     """
-    Sums samples up by problem, benchmark by benchmark. Of the fields of the sample file `benchmark`, `problem_id`,
-    `tokens`, `finish_reason` and `correct` are used.
+    Sums samples up by problem, by benchmark. Fields used: `benchmark`, `problem_id`, `tokens`, `finish_reason`,
+    `correct`.
 
     Example:
 

@@ -68,18 +68,11 @@ def in_terms_of(run: Outcomes, reference: Outcomes, names: str = "the two runs")
     return [new or f"{old} (not in the reference)" for old, new in zip(run.problems, found, strict=True)]
 
 
-def paired(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
+def _paired(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
     """The problems that both runs have answered, in the order of the reference."""
     run = replace(run, problems=in_terms_of(run, reference))
     both = set(run.problems)
     problems = [problem for problem in reference.problems if problem in both]
-    return run.select(problems), reference.select(problems)
-
-
-def graded(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
-    """Of paired problems those with a verdict in both runs: an easy one graded in one alone makes no difference."""
-    verdicts = (accuracy(run).denominator > 0) & (accuracy(reference).denominator > 0)
-    problems = [problem for problem, there in zip(reference.problems, verdicts, strict=True) if there]
     return run.select(problems), reference.select(problems)
 
 
@@ -94,10 +87,8 @@ def compare(
     paper's Table 1; each is then resampled by itself.
 
     Args:
-        run (`Mapping[str, Outcomes]`):
+        run, reference (`Mapping[str, Outcomes]`):
             Samples summed up by problem, by benchmark.
-        reference (`Mapping[str, Outcomes]`):
-            The same of the run compared with.
         num_resamples (`int`, *optional*, defaults to `2000`):
             Number of bootstrap resamples.
 
@@ -128,11 +119,15 @@ def compare(
     for benchmark in reference:
         if benchmark not in run:
             continue
-        pair = paired(run[benchmark], reference[benchmark])
+        pair = _paired(run[benchmark], reference[benchmark])
         if not pair[0].problems:
             continue
-        ratios[benchmark] = [accuracy(outcomes) for outcomes in graded(*pair)] + list(map(mean_tokens, pair))
         num_problems += len(pair[0].problems)
+        accuracies = [accuracy(outcomes) for outcomes in pair]
+        # An easy problem graded in one run alone makes no difference.
+        graded = (accuracies[0].denominator > 0) & (accuracies[1].denominator > 0)
+        ratios[benchmark] = [Ratio(each.numerator[graded], each.denominator[graded]) for each in accuracies]
+        ratios[benchmark] += map(mean_tokens, pair)
     if not ratios:
         raise ValueError(
             "the two runs have no problem in common: evaluate them on the same benchmark, with the same problem ids"
@@ -156,19 +151,16 @@ def compare_within(
 
 def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int, num_resamples: int) -> Comparison:
     """From accuracy of run and reference and tokens of run and reference, by benchmark."""
-    draws = [
-        [replicates(ratio, benchmark_seed(name), num_resamples) for ratio in four] for name, four in ratios.items()
+    drawn = [
+        [np.append(ratio.value, replicates(ratio, benchmark_seed(name), num_resamples)) for ratio in four]
+        for name, four in ratios.items()
     ]
-    my_accuracy, their_accuracy, my_tokens, their_tokens = np.mean(
-        [[[ratio.value] for ratio in four] for four in ratios.values()], axis=0
-    )
-    drawn = np.mean(draws, axis=0)
+    accuracies, spent = np.split(np.mean(drawn, axis=0), 2)  # first on all problems, then on resamples
+    points, change = 100 * (accuracies[0] - accuracies[1]), relative_change(*spent)
     fewest = np.min([[num_counted(ratio) for ratio in four] for four in ratios.values()], axis=0).tolist()
-    points = 100 * (my_accuracy - their_accuracy), 100 * (drawn[0] - drawn[1])
-    change = relative_change(my_tokens, their_tokens), relative_change(drawn[2], drawn[3])
     return Comparison(
-        accuracy_points=summarise(float(points[0][0]), points[1], min(fewest[:2])),
-        token_change=summarise(float(change[0][0]), change[1], min(fewest[2:])),
+        accuracy_points=summarise(float(points[0]), points[1:], min(fewest[:2])),
+        token_change=summarise(float(change[0]), change[1:], min(fewest[2:])),
         num_problems=num_problems,
     )
 

@@ -1,15 +1,22 @@
 """Settings of an evaluation."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from ..help_texts import help_from_docstring
 from .generation import SamplingSettings
 
-DTYPES = ("auto", "bfloat16", "float16", "float32")
+CHOICES = {
+    "engine": ("vllm", "transformers"),
+    "prompt_format": ("chat", "plain"),
+    "dtype": ("auto", "bfloat16", "float16", "float32"),
+}
 
 
+@help_from_docstring
 @dataclass
 class EvaluationConfig:
     """
@@ -40,8 +47,8 @@ class EvaluationConfig:
             Settings of the chat template, as in training; `{"enable_thinking": false}` switches the thinking of hybrid
             models off. JSON on the command line.
         token_budget (`int`, *optional*):
-            Tokens that the prompts ask for (`Think for N tokens.`), as models trained with L1 expect. It is noted with
-            the results; [`~loading.load_benchmark`] puts it into the prompts.
+            Tokens that the prompts ask for (`Think for N tokens.`), as models trained with L1 expect. In Python,
+            `load_benchmark` puts it into the prompts.
         dtype (`str`, *optional*, defaults to `"auto"`):
             Number format of the weights: `"bfloat16"`, `"float16"` or `"float32"`; `"auto"` takes the checkpoint's.
         batch_size (`int`, *optional*, defaults to `64`):
@@ -63,48 +70,39 @@ class EvaluationConfig:
 
     model_name_or_path: str
     output_dir: str
-    base_model_name_or_path: str | None = field(default=None, metadata={"help": "Model under an adapter."})
-    engine: str = field(default="vllm", metadata={"help": "'vllm' or 'transformers'."})
-    n: int = field(default=8, metadata={"help": "Samples of each problem."})
-    temperature: float = field(default=0.6, metadata={"help": "Sampling temperature; 0 decodes greedily."})
-    top_p: float = field(default=0.95, metadata={"help": "Probability that nucleus sampling keeps."})
-    max_tokens: int = field(default=16384, metadata={"help": "Limit on generated tokens."})
-    seed: int = field(default=0, metadata={"help": "Seed that the seeds of the samples derive from."})
-    prompt_format: str = field(default="chat", metadata={"help": "'chat' (with the chat template) or 'plain'."})
-    chat_template_kwargs: dict | str | None = field(
-        default=None, metadata={"help": "Settings of the chat template, as JSON: '{\"enable_thinking\": false}'."}
-    )
-    token_budget: int | None = field(default=None, metadata={"help": "Ask for this many tokens, for L1 models."})
-    dtype: str = field(default="auto", metadata={"help": f"Number format of the weights: {', '.join(DTYPES)}."})
-    batch_size: int = field(default=64, metadata={"help": "Answers at a time, with transformers."})
-    tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs of one vLLM replica."})
-    data_parallel_size: int = field(default=1, metadata={"help": "Number of vLLM replicas."})
-    gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of GPU memory for vLLM."})
-    kv_cache_memory_bytes: int | None = field(
-        default=None, metadata={"help": "Bytes for vLLM's keys and values: for a card with other processes."}
-    )
+    base_model_name_or_path: str | None = None
+    engine: str = "vllm"
+    n: int = 8
+    temperature: float = 0.6
+    top_p: float = 0.95
+    max_tokens: int = 16384
+    seed: int = 0
+    prompt_format: str = "chat"
+    chat_template_kwargs: dict | str | None = None
+    token_budget: int | None = None
+    dtype: str = "auto"
+    batch_size: int = 64
+    tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
+    gpu_memory_utilization: float = 0.9
+    kv_cache_memory_bytes: int | None = None
 
     def __post_init__(self):
-        if self.engine not in ("vllm", "transformers"):
-            raise ValueError(f"engine must be 'vllm' or 'transformers', got {self.engine!r}")
-        if self.prompt_format not in ("chat", "plain"):
-            raise ValueError(f"prompt_format must be 'chat' or 'plain', got {self.prompt_format!r}")
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        for name, choices in CHOICES.items():
+            if vars(self)[name] not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {vars(self)[name]!r}")
         if isinstance(self.chat_template_kwargs, str):
-            try:
+            with suppress(json.JSONDecodeError):  # then it stays a string, which is refused
                 self.chat_template_kwargs = json.loads(self.chat_template_kwargs)
-            except json.JSONDecodeError as problem:
-                raise ValueError(
-                    f"chat_template_kwargs must be JSON such as '{{\"enable_thinking\": false}}', got "
-                    f"{self.chat_template_kwargs!r} ({problem})"
-                ) from None
         if not isinstance(self.chat_template_kwargs, dict | None):
-            raise ValueError(f"chat_template_kwargs must be names with values, got {self.chat_template_kwargs!r}")
+            raise ValueError(
+                "chat_template_kwargs must be names with values, as JSON such as '{\"enable_thinking\": false}', got "
+                f"{self.chat_template_kwargs!r}"
+            )
         if self.chat_template_kwargs and self.prompt_format == "plain":
             raise ValueError("chat_template_kwargs need prompt_format='chat': plain prompts have no template")
         for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if not isinstance(value, int) or value < 1:  # a configuration file may hold anything
                 raise ValueError(f"{name} must be at least 1 and whole, got {value!r}")
         if not (isinstance(self.temperature, int | float) and 0 <= self.temperature < float("inf")):  # nor NaN
@@ -127,13 +125,6 @@ class EvaluationConfig:
     def identity(self) -> dict[str, Any]:
         """What two sessions of one evaluation must agree in. (`n` may grow, and the hardware may change.)"""
         names = (
-            "model_name_or_path",
-            "base_model_name_or_path",
-            "engine",
-            "seed",
-            "prompt_format",
-            "chat_template_kwargs",
-            "token_budget",
-            "dtype",
+            "model_name_or_path base_model_name_or_path engine seed prompt_format chat_template_kwargs token_budget"
         )
-        return {name: getattr(self, name) for name in names} | asdict(self.sampling)
+        return {name: vars(self)[name] for name in [*names.split(), "dtype"]} | asdict(self.sampling)

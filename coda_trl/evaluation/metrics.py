@@ -21,20 +21,11 @@ class Outcomes:
     Args:
         problems (`list[str]` of length `P`):
             Problem ids, in order of first appearance.
-        samples (`np.ndarray` of shape `(P,)`):
-            Samples.
-        graded (`np.ndarray` of shape `(P,)`):
-            Samples that have a verdict. The others (gold answer unreadable) count for tokens, not for accuracy.
-        correct (`np.ndarray` of shape `(P,)`):
-            Correct samples.
-        truncated (`np.ndarray` of shape `(P,)`):
-            Samples that ended at the token limit.
-        tokens (`np.ndarray` of shape `(P,)`):
-            Tokens of all samples together.
-        correct_tokens (`np.ndarray` of shape `(P,)`):
-            Tokens of the correct samples together.
-        wrong_tokens (`np.ndarray` of shape `(P,)`):
-            Tokens of the wrong samples together.
+        samples, graded, correct, truncated (`np.ndarray` of shape `(P,)`):
+            Number of samples; of those with a verdict (the others count for tokens, not for accuracy); of correct
+            ones; of those that ended at the token limit.
+        tokens, correct_tokens, wrong_tokens (`np.ndarray` of shape `(P,)`):
+            Tokens of all samples together, of the correct and of the wrong ones.
         questions (`np.ndarray` of shape `(P, 2)`, *optional*):
             What was asked, see [`~columns.SampleColumns`].
     """
@@ -61,63 +52,14 @@ class Outcomes:
         return np.divide(self.correct, self.graded, out=np.full(len(self.problems), np.nan), where=self.graded > 0)
 
 
-def outcomes_from_columns(
-    problems: list[str],
-    problem: np.ndarray,
-    correct: np.ndarray,
-    tokens: np.ndarray,
-    truncated: np.ndarray,
-    part: np.ndarray | None = None,
-    parts: int = 1,
-) -> Outcomes:
-    """
-    Sums `N` samples up by problem.
-
-    Args:
-        problems (`list[str]` of length `P`):
-            Problem ids.
-        problem (`np.ndarray` of shape `(N,)`):
-            Index into `problems` of every sample.
-        correct (`np.ndarray` of shape `(N,)`):
-            1 for a correct sample, 0 for a wrong one, NaN for one without a verdict.
-        tokens (`np.ndarray` of shape `(N,)`):
-            Generated tokens.
-        truncated (`np.ndarray` of shape `(N,)`):
-            Whether the sample ended at the token limit.
-        part (`np.ndarray` of shape `(N,)`, *optional*), parts (`int`, *optional*, defaults to `1`):
-            Part of every sample, from 0, and their number: then each part is summed up by itself.
-
-    Returns:
-        `Outcomes`: The sums, of shape `(P,)`, or `(P, parts)` if samples have a part.
-    """
-    shape = (len(problems),) if part is None else (len(problems), parts)
-    cell = problem if part is None else problem * parts + part
-
-    def per_problem(values: np.ndarray) -> np.ndarray:
-        return np.bincount(cell, weights=values, minlength=len(problems) * parts).reshape(shape)
-
-    return Outcomes(
-        problems=problems,
-        samples=per_problem(np.ones(len(problem))),
-        graded=per_problem(~np.isnan(correct)),
-        correct=per_problem(correct == 1),
-        truncated=per_problem(truncated),
-        tokens=per_problem(tokens),
-        correct_tokens=per_problem(np.where(correct == 1, tokens, 0)),
-        wrong_tokens=per_problem(np.where(correct == 0, tokens, 0)),
-    )
-
-
 @dataclass(frozen=True)
 class Ratio:
     """
     A metric as a ratio of two sums over `P` problems.
 
     Args:
-        numerator (`np.ndarray` of shape `(P,)`):
-            Contribution of every problem to the upper sum.
-        denominator (`np.ndarray` of shape `(P,)`):
-            Contribution of every problem to the lower sum.
+        numerator, denominator (`np.ndarray` of shape `(P,)`):
+            Contribution of every problem to the upper and to the lower sum.
     """
 
     numerator: np.ndarray
@@ -194,10 +136,9 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
     Example:
 
     ```python
-    >>> import numpy as np
-    >>> from coda_trl.evaluation import outcomes_from_columns, pass_at_k
-    >>> correct = np.array([1, 0, 0, 0])
-    >>> outcomes = outcomes_from_columns(["a"], np.zeros(4, dtype=int), correct, np.ones(4), np.zeros(4))
+    >>> from coda_trl.evaluation import collect, pass_at_k
+    >>> sample = {"benchmark": "svamp", "problem_id": "a", "tokens": 9, "finish_reason": "stop"}
+    >>> outcomes = collect(sample | {"correct": correct} for correct in (True, False, False, False))["svamp"]
     >>> pass_at_k(outcomes, k=2).value
     0.5
 

@@ -7,13 +7,12 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
@@ -27,18 +26,22 @@ from .comparison import benchmark_seed
 from .config import EvaluationConfig
 from .generation import Engine, Generation, Request
 from .metrics import accuracy, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
-from .models import (
-    ModelFiles,
-    check_context,
-    fingerprint,
-    load_tokenizer,
-    locate,
-    model_length,
-    stop_token_ids,
-)
+from .models import ModelFiles, check_context, fingerprint, load_tokenizer, locate, model_length, stop_token_ids
 from .samples import SAMPLES_FILE, SampleWriter, question_of
 
 SUMMARY_FILE = "summary.json"
+
+METRICS = {
+    "accuracy": accuracy,
+    "tokens": mean_tokens,
+    "correct_tokens": correct_tokens,
+    "wrong_tokens": wrong_tokens,
+    "truncated": truncated_share,
+    "unscorable": unscorable_share,
+}
+
+
+Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the benchmark and id
 
 
 def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
@@ -87,10 +90,12 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         longest_prompt = max((len(request.prompt_ids) for request in requests), default=0)
         if requests:
             check_context(files, longest_prompt, config.max_tokens, bool(writer.done))
+        packages = "torch", "transformers", *(["vllm"] if config.engine == "vllm" else [])
+        versions = {"coda_trl": __version__, "python": platform.python_version()}
         summary = {
             "model": config.model_name_or_path,
             "engine": config.engine,
-            "versions": _versions(config.engine),
+            "versions": versions | {package: version(package) for package in packages},
             "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
             "settings": settings,
             "n": config.n,
@@ -101,11 +106,19 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         if requests:
             engine = _build_engine(config, files, tokenizer, longest_prompt)
             _generate(config, engine, requests, problems, writer, summary)
-        return _finish(output_dir, summary)  # while the lock keeps others out
+        seconds, tokens = (sum(sitting[name] for sitting in summary["sittings"]) for name in ("seconds", "tokens"))
+        summary |= {
+            "complete": True,
+            "wall_seconds": seconds,
+            "tokens_per_second": tokens / seconds if seconds else None,
+            "benchmarks": summarise_samples(output_dir / SAMPLES_FILE),
+        }
+        _write_summary(output_dir, summary)  # while the lock keeps others out
+        return summary
 
 
 def _build_requests(
-    problems: dict[tuple[str, str], tuple[Benchmark, Problem]],
+    problems: Problems,
     done: dict[tuple[str, str], set[int]],
     tokenizer: PreTrainedTokenizerBase,
     config: EvaluationConfig,
@@ -160,15 +173,8 @@ def _build_engine(
         }
         if files.adapter is not None:
             arguments |= {"enable_lora": True, "max_lora_rank": files.adapter_rank}
-        return VLLMEngine(
-            tokenizer,
-            config.sampling,
-            stops,
-            arguments,
-            files.adapter,
-            tensor_parallel_size=config.tensor_parallel_size,
-            data_parallel_size=config.data_parallel_size,
-        )
+        sizes = config.tensor_parallel_size, config.data_parallel_size
+        return VLLMEngine(tokenizer, config.sampling, stops, arguments, files.adapter, *sizes)
     from .transformers_engine import TransformersEngine
 
     model = AutoModelForCausalLM.from_pretrained(files.model, dtype=config.dtype)
@@ -182,14 +188,14 @@ def _generate(
     config: EvaluationConfig,
     engine: Engine,
     requests: Sequence[Request],
-    problems: dict[tuple[str, str], tuple[Benchmark, Problem]],
+    problems: Problems,
     writer: SampleWriter,
     summary: dict[str, Any],
 ) -> None:
     total = config.n * len(problems)
-    missing = sum(request.num_samples for request in requests)
+    done = total - sum(request.num_samples for request in requests)
     sitting, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
-    bar = tqdm(total=total, initial=total - missing, unit="sample", desc=Path(config.output_dir).name)
+    bar = tqdm(total=total, initial=done, unit="sample", desc=Path(config.output_dir).name)
     with bar as progress, closing(engine.generate(requests)) as groups:  # an error ends the replicas at once
         for generations in groups:
             writer.write(_grade(generations, problems))
@@ -203,9 +209,7 @@ def _generate(
                 _write_summary(Path(config.output_dir), summary)
 
 
-def _grade(
-    generations: Sequence[Generation], problems: dict[tuple[str, str], tuple[Benchmark, Problem]]
-) -> list[dict[str, Any]]:
+def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[str, Any]]:
     by_benchmark: dict[str, list[Generation]] = {}
     for generation in generations:
         by_benchmark.setdefault(generation.request.benchmark, []).append(generation)
@@ -214,7 +218,7 @@ def _grade(
         answered = [problems[name, generation.request.problem_id] for generation in group]
         benchmark = answered[0][0]
         texts = [REASONING_START + one.text if one.request.opens_thinking else one.text for one in group]
-        verdicts = _verdicts(benchmark, texts, [problem for _, problem in answered])
+        verdicts = benchmark.verdicts(texts, [problem for _, problem in answered])
         for generation, (_, problem), verdict in zip(group, answered, verdicts, strict=True):
             samples.append(
                 {name: problem[name] for name in benchmark.keep if name in problem}
@@ -234,62 +238,32 @@ def _grade(
     return samples
 
 
-def _verdicts(benchmark: Benchmark, completions: list[str], problems: list[Problem]) -> list[bool | None]:
-    verdicts = list(benchmark.grade(completions, problems))
-    if len(verdicts) != len(completions):
-        raise ValueError(
-            f"the grader of benchmark {benchmark.name!r} returned {len(verdicts)} verdicts for {len(completions)} "
-            "completions: return one for each"
-        )
-    for verdict in verdicts:
-        if verdict not in (True, False, None):  # 1 and 0 are as good, and so are NumPy's
-            raise ValueError(
-                f"the grader of benchmark {benchmark.name!r} returned {verdict!r}: return True, False, or None if the "
-                "gold answer cannot be read"
-            )
-    return [None if verdict is None else bool(verdict) for verdict in verdicts]
-
-
 def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples: bool) -> list[dict[str, float]]:
     if not path.exists():
         return []
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        earlier, n_before = summary["settings"], summary["n"]
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{path} is damaged ({error}): delete it if the samples beside it were drawn with these settings, or "
-            "choose another output_dir"
+            f"{path} is damaged or no summary of an evaluation ({error!r}): delete it if the samples beside it were "
+            "drawn with these settings, or choose another output_dir"
         ) from error
-    if not isinstance(summary, dict) or "settings" not in summary:
-        raise ValueError(f"{path} was not written by an evaluation of this kind: choose another output_dir")
     if not has_samples:  # nothing was drawn with those settings
         return []
-    for name, value in settings.items():
-        found = summary["settings"].get(name)
-        if found != value:
-            raise ValueError(
-                f"{path.parent} holds an evaluation with {name}={found!r}, not {value!r}: continue with the same "
-                "settings, or choose another output_dir"
-            )
-    if summary["n"] > n:
+    changed = [
+        f"{name}={earlier.get(name)!r}, not {value!r}"
+        for name, value in settings.items()
+        if earlier.get(name) != value
+    ]
+    if n_before > n:
+        changed.append(f"n={n_before}, not {n}: n may grow, but not shrink")
+    if changed:
         raise ValueError(
-            f"{path.parent} holds an evaluation with n={summary['n']}, not {n}: n may grow, but not shrink; continue "
-            "with that, or choose another output_dir"
+            f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings, or choose "
+            "another output_dir"
         )
     return [sitting for sitting in summary["sittings"] if sitting["samples"]]
-
-
-def _finish(output_dir: Path, summary: dict[str, Any]) -> dict[str, Any]:
-    seconds = sum(sitting["seconds"] for sitting in summary["sittings"])
-    tokens = sum(sitting["tokens"] for sitting in summary["sittings"])
-    summary |= {
-        "complete": True,
-        "wall_seconds": seconds,
-        "tokens_per_second": tokens / seconds if seconds else None,
-        "benchmarks": summarise_samples(output_dir / SAMPLES_FILE),
-    }
-    _write_summary(output_dir, summary)
-    return summary
 
 
 def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
@@ -305,36 +279,14 @@ def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
         `tokens`, `correct_tokens`, `wrong_tokens`, `truncated`, `unscorable`; each of these is a dictionary with
         `value`, `low` and `high`.
     """
-    metrics = {
-        "accuracy": accuracy,
-        "tokens": mean_tokens,
-        "correct_tokens": correct_tokens,
-        "wrong_tokens": wrong_tokens,
-        "truncated": truncated_share,
-        "unscorable": unscorable_share,
-    }
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for name, columns in load_samples(path).items():
-        outcomes = columns.outcomes
-        results[name] = {"problems": len(outcomes.problems), "samples": int(outcomes.samples.sum())} | {
-            metric: _as_json(estimate(function(outcomes), benchmark_seed(name)))
-            for metric, function in metrics.items()
-        }
+        results[name] = {"problems": len(columns.problems), "samples": len(columns.problem)}
+        for metric, function in METRICS.items():
+            found = estimate(function(columns.outcomes), benchmark_seed(name))
+            # NaN is not JSON.
+            results[name][metric] = {key: value if value == value else None for key, value in vars(found).items()}
     return results
-
-
-def _as_json(result: Any) -> dict[str, float | None]:
-    return {key: None if value != value else value for key, value in asdict(result).items()}  # NaN is not JSON
-
-
-def _versions(engine: str) -> dict[str, str]:
-    versions = {"coda_trl": __version__, "python": platform.python_version()}
-    versions |= {"torch": torch.__version__, "transformers": transformers.__version__}
-    if engine == "vllm":
-        import vllm
-
-        versions["vllm"] = vllm.__version__
-    return versions
 
 
 def _write_summary(output_dir: Path, summary: dict[str, Any]) -> None:

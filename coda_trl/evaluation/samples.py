@@ -12,6 +12,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 SAMPLES_FILE = "samples.jsonl"
@@ -22,8 +23,8 @@ REQUIRED_FIELDS = {
     "sample": (int,),
     "completion": (str,),
     "tokens": (int,),
-    "finish_reason": (str, type(None)),
-    "correct": (bool, type(None)),
+    "finish_reason": (str, NoneType),
+    "correct": (bool, NoneType),
 }
 
 
@@ -79,7 +80,7 @@ def _check(sample: Any, where: str) -> None:
         value = sample[field]
         # `True` is an `int` to Python, but neither a count nor an identifier.
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            names = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
+            names = " or ".join("null" if kind is NoneType else kind.__name__ for kind in types)
             raise ValueError(f"{where}: field `{field}` must be {names}, got {value!r}")
     if sample["tokens"] < 0:
         raise ValueError(f"{where}: field `tokens` must be at least 0, got {sample['tokens']}")
