@@ -159,7 +159,14 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-{self._name}")
-        self._before_weights(args, train_dataset)
+        if not isinstance(args, CodaGRPOConfig):
+            remedy = "It has every field of GRPOConfig: put it in its place."
+            if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
+                remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
+            raise TypeError(
+                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a CodaGRPOConfig. {remedy}"
+            )
+        check_overrides(LengthGroupedGRPOTrainer)
         super().__init__(
             model,
             reward_funcs,
@@ -176,21 +183,6 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
-        self._after_weights()
-
-    def _before_weights(self, args, train_dataset):
-        """Checks what can be checked before the model is loaded."""
-        check_overrides(LengthGroupedGRPOTrainer)
-        if not isinstance(args, CodaGRPOConfig):
-            remedy = "It has every field of GRPOConfig: put it in its place."
-            if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
-                remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
-            raise TypeError(
-                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a CodaGRPOConfig. {remedy}"
-            )
-
-    def _after_weights(self):
-        """Ends the construction. For trainers that build on this one."""
 
     @override
     def create_accelerator_and_postprocess(self):
@@ -382,9 +374,11 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         # Of rows that were left out nothing is known; ratios of theirs would not have been clipped.
         shares |= dict.fromkeys(_TOKEN_METRICS, inputs["planned_token_share"])
         shares["vespo/phi_seq_mean"] = inputs["planned_row_share"]
-        for name in shares.keys() & metrics.keys():
-            if len(metrics[name]) == before.get(name, 0):  # not TRL's: a reward function's own, of the same name
-                continue
-            metrics[name][-1] *= shares[name]
-            metrics[name] += [0.0 * shares[name]] * inputs.get("num_empty", 0)  # no mean over no token
+        added = [name for name, values in metrics.items() if len(values) > before.get(name, 0)]
+        for name in added:
+            value = metrics[name].pop() * shares.get(name, 1)
+            if not math.isnan(value):
+                metrics[name] += [value] + [0.0] * inputs.get("num_empty", 0) * (name in shares)
+            elif not metrics[name]:  # no mean over no token
+                del metrics[name]
         return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss

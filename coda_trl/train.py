@@ -138,6 +138,7 @@ def train(
                 "This run is finished, its last checkpoint %s holds the model too. To continue, raise --max_steps or "
                 "--num_train_epochs; for a new run, choose another --output_dir.", checkpoint,
             )  # fmt: skip
+            PartialState().wait_for_everyone()  # see below
             PartialState().destroy_process_group()
             return 0
         if checkpoint is not None:
@@ -191,11 +192,13 @@ def train(
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: coda-report %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
-    trainer.accelerator.wait_for_everyone()  # gloo can hang when it is taken down right behind its last gathering
+    # A process that leaves right behind a collective takes the connection from one that is still in it, and gloo hangs
+    # or aborts.
+    trainer.accelerator.wait_for_everyone()
     if args.push_to_hub:
         trainer.push_to_hub()
     if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
-        trainer.accelerator.end_training()
+        PartialState().destroy_process_group()
     return 0
 
 

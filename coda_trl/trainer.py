@@ -1,5 +1,6 @@
 """`CodaGRPOTrainer`: TRL's GRPO whose rewards are shaped by length before advantages are taken."""
 
+import functools
 import math
 import textwrap
 import time
@@ -83,32 +84,31 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             }"""),
     }
 
-    def _before_weights(self, args, train_dataset):
-        super()._before_weights(args, train_dataset)
+    @functools.wraps(LengthGroupedGRPOTrainer.__init__)
+    def __init__(self, *args, **kwargs):
         check_overrides(CodaGRPOTrainer)
-        if args.length_shaping != "none" and args.process_index == 0:
-            for setting, message in args.contradictions():
-                warnings.warn(f"`{setting}`: {message}", stacklevel=3)
-        if isinstance(train_dataset, Dataset) and args.length_shaping in NEED_BUDGET:
-            self._check_budgets(args, train_dataset.column_names)
-            self._budgets(train_dataset["n_gold"])
-
-    def _after_weights(self):
+        super().__init__(*args, **kwargs)
         self._base_column, guess = find_correctness_reward(self.reward_func_names, self.args.correctness_reward)
         self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
-        if self.args.length_shaping != "none":
-            if guess is not None and self.accelerator.is_main_process:
-                warnings.warn(guess, stacklevel=3)
+        if self.args.length_shaping == "none":
+            return
+        if self.accelerator.is_main_process:
+            for setting, message in self.args.contradictions():
+                warnings.warn(f"`{setting}`: {message}", stacklevel=2)
+            if guess is not None:
+                warnings.warn(guess, stacklevel=2)
+        if isinstance(self.train_dataset, Dataset):  # a stream may be slow to start
+            if self.args.length_shaping in NEED_BUDGET:
+                self._check_budgets(self.train_dataset.column_names)
+                self._budgets(self.train_dataset["n_gold"])
             self._probe_correctness()
-            self._add_column_of_the_term()
+        self._add_column_of_the_term()
 
     def _probe_correctness(self):
         """Raises before the training what `_calculate_rewards` would raise in its first batch."""
         reward = self.reward_funcs[self._base_column]
         ours = str(reward.__module__).startswith("coda_trl.")
-        if ours or isinstance(reward, torch.nn.Module) or is_async_callable(reward):
-            return
-        if isinstance(self.train_dataset, Dataset):  # a stream may be slow to start
+        if not (ours or isinstance(reward, torch.nn.Module) or is_async_callable(reward)):
             self._check_correctness(probe(reward, self.train_dataset[0], self._tokenizer.encode))
 
     def _check_correctness(self, base):
@@ -125,12 +125,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self.reward_processing_classes = [*self.reward_processing_classes, None]
         self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
 
-    @staticmethod
-    def _check_budgets(args, columns):
+    def _check_budgets(self, columns):
         if "n_gold" not in columns:
             raise ValueError(
-                f"`length_shaping` is {args.length_shaping!r}, but the dataset has no column 'n_gold' (its columns: "
-                f"{', '.join(columns)}). Add the token budget that each prompt asks for."
+                f"`length_shaping` is {self.args.length_shaping!r}, but the dataset has no column 'n_gold' (its "
+                f"columns: {', '.join(columns)}). Add the token budget that each prompt asks for."
             )
 
     @staticmethod
@@ -199,7 +198,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if self._mode == "eval":
             parameters["method"] = "none"
         elif parameters["method"] in NEED_BUDGET:
-            self._check_budgets(self.args, inputs[0])  # a stream shows its columns with its first batch
+            self._check_budgets(inputs[0])  # a stream shows its columns with its first batch
             parameters["n_gold"] = self._gather(self._budgets([example["n_gold"] for example in inputs]))
         return shape_rewards(base, lengths, self._group_size, **parameters)
 

@@ -164,19 +164,13 @@ def test_a_configuration_that_is_not_coda_s_is_refused_with_what_to_do(tiny_mode
         ({"mask_truncated_completions": True}, "`mask_truncated_completions`: Takes truncated"),
     ],
 )
-def test_settings_that_work_against_the_method_are_warned_of(tmp_path, settings, text):
-    defaults = {"num_generations": 8, "bf16": False, "use_cpu": True}
-
-    def check(**options):
-        trainer = CodaGRPOTrainer.__new__(CodaGRPOTrainer)  # its checks alone, without a model
-        trainer._before_weights(CodaGRPOConfig(str(tmp_path), **(defaults | options)), None)
-
+def test_settings_that_work_against_the_method_are_warned_of(tiny_model, tmp_path, settings, text):
     with pytest.warns(UserWarning, match=text):
-        check(**settings)
+        make(tiny_model, tmp_path, right, **({"num_generations": 8} | settings))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check()
-        check(**settings, length_shaping="none")
+        warnings.simplefilter("error", UserWarning)
+        make(tiny_model, tmp_path, right, num_generations=8)
+        make(tiny_model, tmp_path, right, length_shaping="none", **({"num_generations": 8} | settings))
 
 
 def test_gates_that_act_or_are_off_are_no_news(tmp_path):
