@@ -6,13 +6,7 @@ from typing import Any
 import torch
 
 # Rewards of TRL and of this package that say right or wrong.
-_KNOWN = (
-    "accuracy_reward",
-    "choice_reward",
-    "ladder_reward",
-    "reasoning_accuracy_reward",
-    "trl_accuracy_reward",
-)
+_KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
 # Columns in which data sets keep the right answer, and what answers look like.
 _GOLD_COLUMNS = ("solution", "answer", "ground_truth")
 _ANSWERS = ("", "{gold}", r"\boxed{{{gold}}}", "<answer>{gold}</answer>", "#### {gold}")
@@ -24,10 +18,8 @@ def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> 
     Finds the reward that is shaped: the chosen one, else the only one known to say right or wrong, else the first.
 
     Args:
-        names (`Sequence[str]`):
-            Names of the reward functions.
-        chosen (`str`, *optional*):
-            The configuration's `correctness_reward`.
+        names (`Sequence[str]`), chosen (`str`, *optional*):
+            Names of the reward functions, and the configuration's `correctness_reward`.
 
     Returns:
         `tuple[int, str | None]`: Its place, and what to warn of if that is a guess.
@@ -56,10 +48,8 @@ def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> 
             )
         return names.index(chosen), None
     known = [index for index, name in enumerate(names) if name in _KNOWN]
-    if len(known) == 1:
-        return known[0], None
-    if len(names) == 1:
-        return 0, None
+    if len(known) == 1 or len(names) == 1:
+        return (known or [0])[0], None
     return 0, (
         f"Of the reward functions ({listed}) the first, {names[0]!r}, is shaped by length. If another one says right "
         "or wrong, wrong answers are pushed to be short. Set `correctness_reward` to the name of that one."
@@ -79,24 +69,22 @@ def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int, w
     if says_right_or_wrong(rewards):
         return
     name = names[index]
-    values = sorted(set(rewards[~rewards.isnan()].tolist()))
-    value = next(value for value in values if value not in (0, 1))
+    values = set(rewards[~rewards.isnan()].tolist())
+    other_value = min(values - {0, 1})
     message = (
-        f"The reward function {name!r} returned {value:g}, but length shaping needs one that says right or wrong: 1, "
-        "0, or None for a completion that cannot be judged."
+        f"The reward function {name!r} returned {other_value:g}, but length shaping needs one that says right "
+        "or wrong: 1, 0, or None for a completion that cannot be judged."
     )
     others = ", ".join(other for other in names if other != name)
-    name_another = (
-        f" set `correctness_reward` to the name of the one that does ({others})."
-        if others
-        else (" add one that does, and set `correctness_reward` to its name.")
-    )
+    name_another = "add one that does, and set `correctness_reward` to its name."
+    if others:
+        name_another = f"set `correctness_reward` to the name of the one that does ({others})."
     if len({abs(value) for value in values if value}) > 1:
-        raise ValueError(f"{message} This one has degrees:{name_another} Or set `length_shaping` to 'none'.")
-    size = max(*values, 0) - min(*values, 0)
+        raise ValueError(f"{message} This one has degrees: {name_another} Or set `length_shaping` to 'none'.")
+    scale = max(*values, 0) - min(*values, 0)
     function = name if name.isidentifier() else "reward_function"
     listed = ", ".join("correctness" if other == name else other for other in names)
-    scales = [size if other == name else 1 for other in names]
+    scales = [scale if other == name else 1 for other in names]
     sizes = ", ".join(f"{scale * weight:g}" for scale, weight in zip(scales, weights, strict=True))
     raise ValueError(
         f"{message} If it says so by other numbers, wrap it, and give it its size by its weight:\n\n"
@@ -104,7 +92,7 @@ def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int, w
         f"    rewards = {function}(*args, **kwargs)\n"
         "    return [None if reward is None else float(reward > 0) for reward in rewards]\n\n"
         f'with `reward_funcs=[{listed}]`, `reward_weights=[{sizes}]` and `correctness_reward="correctness"`. If '
-        f"not,{name_another}"
+        f"not, {name_another}"
     )
 
 
@@ -115,31 +103,20 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
 
 def probe(reward: Callable, example: dict[str, Any], tokenize: Callable[[str], list[int]]) -> torch.Tensor:
     """
-    What a reward function returns for an empty answer and for the right one, in the forms that are common.
-
-    Args:
-        reward (`Callable`):
-            The function, which is not asynchronous.
-        example (`dict`):
-            Row of the data set.
-        tokenize (`Callable`):
-            Makes token ids of a text.
-
-    Returns:
-        `torch.Tensor`: One reward a form. Empty where the row has no right answer, or the function wants more than
-        there is before a training.
+    What a reward function, which is not asynchronous, returns for an empty answer and for the right one of a data set's
+    row, in the forms that are common; nothing if the row has no right answer, or the function needs a training.
     """
     gold = next((example[column] for column in _GOLD_COLUMNS if example.get(column) is not None), None)
     if gold is None:
         return torch.empty(0)
     texts = [answer.format(gold=gold) for answer in _ANSWERS]
-    chat = isinstance(example["prompt"], list)
+    is_chat = isinstance(example["prompt"], list)
     columns = {name: [value] * len(texts) for name, value in example.items() if name != "prompt"}
     try:
         rewards = reward(
             prompts=[example["prompt"]] * len(texts),
-            completions=[[{"role": "assistant", "content": text}] for text in texts] if chat else texts,
-            completion_ids=[tokenize(text) for text in texts],
+            completions=[[{"role": "assistant", "content": text}] for text in texts] if is_chat else texts,
+            completion_ids=list(map(tokenize, texts)),
             **columns,
         )
         return torch.tensor([torch.nan if value is None else value for value in rewards], dtype=torch.float32)

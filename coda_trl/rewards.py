@@ -2,19 +2,19 @@ r"""
 Reward functions for [`CodaGRPOTrainer`] and TRL's `GRPOTrainer`.
 
 [`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project, [`ladder_reward`] is the one
-of the ladder's problems; the others are TRL's own.
-Recipes name them by the keys of `REWARD_FUNCTIONS`.
+of the ladder's problems; the others are TRL's own. Recipes name them by the keys of `REWARD_FUNCTIONS`.
 """
 
 import math
 import numbers
 import time
 from collections.abc import Callable
+from itertools import repeat
 
 from trl.rewards import accuracy_reward as trl_accuracy
 from trl.rewards import get_repetition_penalty_reward, get_soft_overlong_punishment, think_format_reward
 
-from .grading import default_pool, opens_thinking
+from .grading import Grade, default_pool, opens_thinking
 from .grading.choice import chosen_letter, gold_letter
 from .grading.normalize import normalize
 from .ladder import ends_in_sum
@@ -65,12 +65,10 @@ def accuracy_reward(
             Completions, as text or as messages.
         solution (`list[str]`):
             Right answer of each, with or without `\boxed{}`. Numbers are fine, too.
-        log_extra (`Callable`, *optional*):
-            Provided by the trainer. Receives the columns `solution`, `gold_parsed` and `answer_parsed` of
-            the completions table.
-        log_metric (`Callable`, *optional*):
-            Provided by the trainer. Receives `coda/grading_timeouts` (cases of this call that reached a limit; the
-            trainer logs the mean over processes and calls) and `coda/grading_seconds`.
+        log_extra (`Callable`, *optional*), log_metric (`Callable`, *optional*):
+            Provided by the trainer. They receive the columns `solution`, `gold_parsed` and `answer_parsed` of the
+            completions table, and `coda/grading_timeouts` (cases of this call that reached a limit; the trainer logs
+            the mean over processes and calls) and `coda/grading_seconds`.
         prompts (`list[str]` or `list[list[dict]]`, *optional*):
             Provided by the trainer.
         prompt_opens_thinking (`list[bool]`, *optional*):
@@ -99,19 +97,27 @@ def accuracy_reward(
     golds = list(map(_gold, solution))
     grades = default_pool().grade(_texts(completions, prompts, prompt_opens_thinking), golds)
     if log_extra is not None:
+        pairs = zip(grades, golds, strict=True)
+        parsed = ["[unparseable]" if grade.verdict is None else normalize(gold) for grade, gold in pairs]
         log_extra("solution", list(solution))
-        log_extra(
-            "gold_parsed",
-            [
-                "[unparseable]" if grade.verdict is None else normalize(gold)
-                for grade, gold in zip(grades, golds, strict=True)
-            ],
-        )
-        log_extra("answer_parsed", [_answer_column(grade.verdict, grade.answer, grade.stopped) for grade in grades])
+        log_extra("gold_parsed", parsed)
+        log_extra("answer_parsed", list(map(_answer_column, grades)))
     if log_metric is not None:
         log_metric("coda/grading_timeouts", float(sum(grade.stopped for grade in grades)))
         log_metric("coda/grading_seconds", time.perf_counter() - start)
-    return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
+    return list(map(_reward, grades))
+
+
+def _reward(grade: Grade) -> float | None:
+    return None if grade.verdict is None else float(grade.verdict)
+
+
+def _answer_column(grade: Grade) -> str:
+    if grade.verdict is None:
+        return "[skipped]"
+    if grade.answer is None:
+        return "[no box]"
+    return "[timeout]" if grade.stopped else grade.answer[:500].encode("utf-8", "replace").decode()
 
 
 def _texts(
@@ -120,7 +126,7 @@ def _texts(
     prompt_opens_thinking: list[bool] | None,
 ) -> list[str]:
     """Texts of completions, behind the `<think>` that the prompt opened for them."""
-    texts = [completion_text(completion) for completion in completions]
+    texts = list(map(completion_text, completions))
     opened = prompt_opens_thinking
     if opened is None and prompts and all(isinstance(prompt, str) for prompt in prompts):
         opened = map(opens_thinking, prompts)
@@ -146,18 +152,8 @@ def trl_accuracy_reward(
     r"""
     TRL's `accuracy_reward`, with the solution put into a box where it has none: bare, TRL reads most of them wrongly.
 
-    For comparison with runs of plain TRL. It has no time limit off the main thread; prefer [`accuracy_reward`].
-
-    Args:
-        completions (`list[str]` or `list[list[dict]]`):
-            Completions, as text or as messages.
-        solution (`list[str]`):
-            Right answer of each, with or without `\boxed{}`.
-        **kwargs:
-            Passed on to TRL's function.
-
-    Returns:
-        `list[float | None]`: one reward for each completion.
+    For comparison with runs of plain TRL. It has no time limit off the main thread; prefer [`accuracy_reward`], which
+    takes the same arguments.
 
     Example:
 
@@ -175,14 +171,6 @@ def trl_accuracy_reward(
     return [None if gold is None else reward for gold, reward in zip(solution, rewards, strict=True)]
 
 
-def _answer_column(verdict: bool | None, answer: str | None, stopped: bool) -> str:
-    if verdict is None:
-        return "[skipped]"
-    if answer is None:
-        return "[no box]"
-    return "[timeout]" if stopped else answer[:500].encode("utf-8", "replace").decode()
-
-
 def choice_reward(
     completions: list[Completion],
     solution: list[str | None],
@@ -193,23 +181,18 @@ def choice_reward(
     **kwargs,
 ) -> list[float | None]:
     r"""
-    Multiple choice: 1 if the last box names the right option, 0 if not, `None` where the solution is no
-    letter.
+    Multiple choice: 1 if the last box names the right option, 0 if not, `None` where the solution is no letter.
 
-    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does,
-    too, unless another option reads the same.
+    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does, too,
+    unless another option reads the same.
 
     Args:
-        completions (`list[str]` or `list[list[dict]]`):
-            Completions, as text or as messages.
-        solution (`list[str]`):
-            Letter of the right option of each.
+        completions (`list[str]` or `list[list[dict]]`), solution (`list[str]`):
+            Completions, as text or as messages, and the letter of the right option of each.
         options (`list[list[str]]`, *optional*):
             Texts of the options of each question, A first.
-        log_extra (`Callable`, *optional*):
-            Provided by the trainer. Receives the columns `solution` and `answer_parsed` of the completions table.
-        prompts (`list[str]` or `list[list[dict]]`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
-            As in [`accuracy_reward`].
+        log_extra (`Callable`, *optional*), prompts (`list`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
+            As in [`accuracy_reward`]; the columns are `solution` and `answer_parsed`.
         **kwargs:
             Other columns of the data set, not used.
 
@@ -227,21 +210,14 @@ def choice_reward(
     [1.0]
 
     ```
-    """
-    golds = [
-        gold if (gold := _gold(value)) is not None and gold_letter(normalize(gold)) else None for value in solution
-    ]
+    """  # noqa: E501
+    golds = [gold if gold is not None and gold_letter(normalize(gold)) else None for gold in map(_gold, solution)]
     grades = default_pool().grade(_texts(completions, prompts, prompt_opens_thinking), golds, options=options)
     if log_extra is not None:
+        letters = map(chosen_letter, [normalize(grade.answer or "") for grade in grades], options or repeat(None))
         log_extra("solution", list(solution))
-        log_extra(
-            "answer_parsed",
-            [
-                chosen_letter(normalize(grade.answer or ""), choices) or "[no option]"
-                for grade, choices in zip(grades, options or [None] * len(grades), strict=True)
-            ],
-        )
-    return [None if grade.verdict is None else float(grade.verdict) for grade in grades]
+        log_extra("answer_parsed", [letter or "[no option]" for letter in letters])
+    return list(map(_reward, grades))
 
 
 def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) -> list[float]:
@@ -249,15 +225,10 @@ def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) 
     1 where a completion of a problem of the ladder ends in the right sum, else 0.
 
     Args:
-        completions (`list[str]` or `list[list[dict]]`):
-            Completions, as text or as messages.
-        solution (`list[str]`):
-            The sums, in digits.
+        completions (`list[str]` or `list[list[dict]]`), solution (`list[str]`):
+            Completions, as text or as messages, and their sums, in digits.
         **kwargs:
             Other columns of the data set, not used.
-
-    Returns:
-        `list[float]`: one reward for each completion.
 
     Example:
 

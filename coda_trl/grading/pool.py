@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple, Self
@@ -30,7 +29,7 @@ _KNOWN_GOLDS = 65536
 
 
 class Job(NamedTuple):
-    """One case for the server. `number` is the caller's; `timeout` in seconds."""
+    """One case for the server, `number` being the caller's."""
 
     number: int
     case: Case
@@ -76,8 +75,8 @@ class GradingPool:
 
     What needs no computer algebra is decided in the calling process. The rest goes to worker processes, which are
     started when first needed and live until [`~GradingPool.close`], the end of the `with` block or the end of this
-    process, however it ends. Safe to use from any thread (batches of several threads take turns), inside asyncio,
-    and after a fork (the child gets workers of its own).
+    process, however it ends. Safe to use from any thread (they take turns), inside asyncio, and after a fork (the
+    child gets workers of its own).
 
     Args:
         workers (`int`, *optional*):
@@ -105,7 +104,7 @@ class GradingPool:
             raise ValueError(f"`workers` is {workers}, but grading needs at least one worker process.")
         if timeout <= 0:
             raise ValueError(f"`timeout` is {timeout}, but a case needs a positive number of seconds.")
-        self.workers = workers
+        self.workers = workers or default_workers()
         self.timeout = timeout
         self.memory_mb = memory_mb
         self._lock = threading.Lock()
@@ -129,10 +128,8 @@ class GradingPool:
         Grades a batch.
 
         Args:
-            completions (`Sequence[str]`):
-                Texts of the model.
-            golds (`Sequence[str | None]`):
-                Gold answer of each.
+            completions (`Sequence[str]`), golds (`Sequence[str | None]`):
+                Texts of the model, and the gold answer of each.
             options (`Sequence[Sequence[str] | None]`, *optional*):
                 Texts of the options of each multiple-choice question, A first. The text of the right one is then
                 right, as its letter is.
@@ -187,7 +184,7 @@ class GradingPool:
         with self._lock:
             for _ in range(_ATTEMPTS):
                 if self._server is None:
-                    self._server = _Server(self.workers or default_workers(), self.memory_mb)
+                    self._server = _Server(self.workers, self.memory_mb)
                 jobs = [Job(n, case, self._readable.get(case.gold, False), self.timeout) for n, case in todo.items()]
                 try:
                     for number, result in self._server.grade(jobs):
@@ -255,17 +252,21 @@ def _end(process: subprocess.Popen, connection: Connection, owner: int) -> None:
     connection.close()
 
 
-@cache
-def default_pool() -> GradingPool:
-    """The pool of this process that reward functions share, made when first asked for."""
-    return GradingPool()
-
-
 # Those of this process: a fork gets them with workers that serve the parent, and locks that may be held for ever.
 _pools: "weakref.WeakSet[GradingPool]" = weakref.WeakSet()
+_default: GradingPool | None = None
+
+
+def default_pool() -> GradingPool:
+    """The pool of this process that reward functions share, made when first asked for."""
+    global _default
+    _default = _default or GradingPool()
+    return _default
 
 
 def _after_fork() -> None:
+    global _default
+    _default = None
     for pool in _pools:
         pool._lock, pool._server = threading.Lock(), None
 
