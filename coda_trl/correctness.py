@@ -103,8 +103,8 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
 
 def probe(reward: Callable, example: dict[str, Any], tokenize: Callable[[str], list[int]]) -> torch.Tensor:
     """
-    What a reward function, which is not asynchronous, returns for an empty answer and for the right one of a data set's
-    row, in the forms that are common; nothing if the row has no right answer, or the function needs a training.
+    What a reward function, which is not asynchronous, returns for an empty answer and for the right one of a row, in
+    the forms that are common; nothing if the row has no right answer, or the function needs a training.
     """
     gold = next((example[column] for column in _GOLD_COLUMNS if example.get(column) is not None), None)
     if gold is None:
