@@ -53,8 +53,8 @@ def _has_heavy_power(text: str, gold: str) -> bool:
     new = set(exponents) - set(_EXPONENT.findall(gold))
     if LETTERS.search(text) and any(int(exponent) > MAX_SYMBOLIC_EXPONENT for exponent in new):
         return True
-    starts = [power.end() - 1 for power in re.finditer(r"\^\s*\{", text)]
-    return any(_is_tower(text[start + 1 : closing(text, start)]) for start in starts)
+    starts = [power.end() for power in re.finditer(r"\^\s*\{", text)]
+    return any(_is_tower(text[start : closing(text, start - 1)]) for start in starts)
 
 
 def _is_tower(exponent: str) -> bool:

@@ -1,6 +1,7 @@
 """Numbers, numerals in other bases, and words: what can be compared exactly without any algebra."""
 
 import re
+from collections import defaultdict
 from fractions import Fraction
 from functools import lru_cache
 
@@ -9,11 +10,13 @@ from .units import Quantity
 
 MAX_DIGITS = 500
 
-_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_SIGNED = rf"([+-]?)\s*({_DECIMAL})"
-_NUMBER = re.compile(rf"^{_SIGNED}(?:\s*/\s*{_SIGNED})?$")
-_FRAC = re.compile(rf"^([+-]?)\s*(\d+)?\s*\\frac\s*\{{\s*{_SIGNED}\s*\}}\s*\{{\s*{_SIGNED}\s*\}}$")
-_POWER_OF_TEN = re.compile(rf"^{_SIGNED}\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?:\{{\s*([+-]?\d{{1,3}})\s*\}}|(\d))$")
+_SIGN, _DECIMAL = "[+-]?", r"(?:\d+(?:\.\d*)?|\.\d+)"
+_TOP, _BOTTOM = (rf"(?P<{name}_sign>{_SIGN})\s*(?P<{name}>{_DECIMAL})" for name in ("top", "bottom"))
+_NUMBERS = [
+    re.compile(rf"^{_TOP}(?:\s*/\s*{_BOTTOM})?$"),
+    re.compile(rf"^(?P<sign>{_SIGN})\s*(?P<whole>\d+)?\s*\\frac\s*\{{\s*{_TOP}\s*\}}\s*\{{\s*{_BOTTOM}\s*\}}$"),
+    re.compile(rf"^{_TOP}\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?P<power>\{{\s*{_SIGN}\d{{1,3}}\s*\}}|\d)$"),
+]
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
     r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
@@ -22,7 +25,7 @@ _BASED = re.compile(
 _BASES = {
     name: base for base, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
 }
-
+_BASES["sixteen"] = 16
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
 # An apostrophe and a hyphen may stand in a word.
@@ -34,27 +37,17 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 @lru_cache(maxsize=8192)
 def literal_number(value: str) -> Fraction | None:
     r"""Exact value of an integer, decimal, fraction, mixed number or decimal times a power of ten, else `None`."""
-    if len(value) > MAX_DIGITS + 100:
+    match = next(filter(None, (number.match(value) for number in _NUMBERS)), None)
+    if match is None or len(value) > MAX_DIGITS + 100:
         return None
-    whole, scale = "", Fraction(1)
-    if match := _NUMBER.match(value):
-        sign, top, bottom_sign, bottom = match.groups()
-        top_sign = ""
-    elif match := _FRAC.match(value):
-        sign, whole, top_sign, top, bottom_sign, bottom = match.groups()
-        if whole and (top_sign or bottom_sign):
-            return None
-    elif match := _POWER_OF_TEN.match(value):
-        sign, top, braced, digit = match.groups()
-        top_sign, bottom_sign, bottom = "", "", None
-        scale = Fraction(10) ** int(braced or digit)
-    else:
+    parts = defaultdict(str, match.groupdict(""))
+    inner_signs = parts["top_sign"] + parts["bottom_sign"]
+    divisor = _decimal(parts["bottom"] or "1")
+    if divisor == 0 or (parts["whole"] and inner_signs):
         return None
-    divisor = _decimal(bottom or "1")
-    if divisor == 0:
-        return None
-    magnitude = int(whole or "0") + _decimal(top) / divisor * scale
-    return -magnitude if [sign, top_sign, bottom_sign].count("-") % 2 else magnitude
+    scale = Fraction(10) ** int(parts["power"].strip("{} ") or 0)
+    magnitude = int(parts["whole"] or 0) + _decimal(parts["top"]) / divisor * scale
+    return -magnitude if (parts["sign"] + inner_signs).count("-") % 2 else magnitude
 
 
 def _decimal(number: str) -> Fraction:
@@ -85,7 +78,7 @@ def numeral(text: str) -> tuple[str, int] | None:
         return None
     sign, digits, *names = match.groups()
     name = next(filter(None, names)).casefold()
-    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 16 if name == "sixteen" else 0)
+    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 0)
     if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
     return sign + (digits.upper().lstrip("0") or "0"), base

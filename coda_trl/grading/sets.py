@@ -7,7 +7,8 @@ A set is the numbers of those that belong to it, so that notations do not matter
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable
 from functools import cmp_to_key, reduce
 from typing import NamedTuple
 
@@ -20,13 +21,9 @@ _CLOSED_AT_INFINITY = re.compile(r"\[\s*-\\infty|\\infty\s*\]")
 _CONNECTIVES = frozenset([",", AND, OR])
 _OPERATIONS: dict[str, Callable] = {r"\cup": operator.or_, r"\cap": operator.and_, r"\setminus": operator.sub}
 _HOLDS: dict[str, Callable[[int, int], bool]] = {
-    "<": operator.lt,
-    ">": operator.gt,
-    r"\le": operator.le,
-    r"\ge": operator.ge,
-    "=": operator.eq,
-    r"\neq": operator.ne,
-}
+    "<": operator.lt, ">": operator.gt, "=": operator.eq,
+    r"\le": operator.le, r"\ge": operator.ge, r"\neq": operator.ne,
+}  # fmt: skip
 
 Places = frozenset[int]
 
@@ -58,30 +55,24 @@ def same_set(gold: str, answer: str, equal: Callable[[str, str], bool]) -> bool:
     Raises:
         [`NoSet`]: if one of them is no set of real numbers, or its bounds cannot be put in order.
     """
-    readers = _Reader(), _Reader()
-    for reader, text in zip(readers, (gold, answer), strict=True):
-        reader.read(text)
+    readers = _Reader(gold), _Reader(answer)
     unknowns = {unknown.casefold() for reader in readers for unknown in reader.unknowns}
     if len(unknowns) > 1 or (_CLOSED_AT_INFINITY.search(answer) and not _CLOSED_AT_INFINITY.search(gold)):
         return False
-    in_order = all(len(reader.bounds) <= 2 and reader.is_simple for reader in readers)
-    line = _line([bound for reader in readers for bound in reader.bounds], equal, in_order)
-    return _Reader(line).read(gold) == _Reader(line).read(answer)
+    line = _line(list(readers[0].places | readers[1].places), equal, all(reader.is_interval for reader in readers))
+    return _Reader(gold, line).members == _Reader(answer, line).members
 
 
 def bounds_of(text: str) -> list[str] | None:
     """Bounds of a set of real numbers, without the infinite ones; `None` if the text is none."""
-    reader = _Reader()
     try:
-        reader.read(text)
+        return [bound for bound in _Reader(text).places if "\\infty" not in bound]
     except NoSet:
         return None
-    return [bound for bound in reader.bounds if "\\infty" not in bound]
 
 
 def _line(bounds: list[str], equal: Callable[[str, str], bool], in_order: bool) -> Line:
     """Puts bounds in order. Those without a known value are taken to stand in order, if `in_order`."""
-    bounds = list(dict.fromkeys(bounds))
     if len(bounds) > MAX_BOUNDS:
         raise NoSet
 
@@ -98,26 +89,28 @@ def _line(bounds: list[str], equal: Callable[[str, str], bool], in_order: bool) 
         return gap
 
     ordered = sorted((bound for bound in bounds if "\\infty" not in bound), key=cmp_to_key(compare))
-    places: dict[str, int] = {}
+    places = {"-\\infty": -1}
     last = -1
     for index, bound in enumerate(ordered):
         if index == 0 or compare(ordered[index - 1], bound) != 0:
             last += 2
         places[bound] = last
-    return Line(places | {"-\\infty": -1, "\\infty": last + 2}, frozenset(range(max(last + 2, 1))))
+    return Line(places | {"\\infty": last + 2}, frozenset(range(max(last + 2, 1))))
 
 
 class _Reader:
-    """Reads a text as the places that belong to the set; without a line, it only finds the bounds that make one."""
+    """Reads a text as the places of a line that belong to the set; without a line, finds the bounds that make one."""
 
-    def __init__(self, line: Line | None = None) -> None:
-        self.line = line
-        self.everything: Places = line.everything if line else frozenset()
-        self.bounds: list[str] = []
+    def __init__(self, text: str, line: Line | None = None) -> None:
+        self.places, self.everything = line or Line(defaultdict(int), frozenset())
         self.unknowns: set[str] = set()
-        self.is_simple = True  # one interval
+        self.is_interval = True
+        try:
+            self.members = self._read(text)
+        except KeyError:  # a sum with infinity has no place
+            raise NoSet from None
 
-    def read(self, text: str) -> Places:
+    def _read(self, text: str) -> Places:
         text = simplify_notation(text)
         parts, connectives = split_top(text, _CONNECTIVES)
         if any(split_top(part, RELATIONS)[1] or simplify_notation(part) != part for part in parts):
@@ -128,7 +121,7 @@ class _Reader:
         for sign, combine in _OPERATIONS.items():
             parts, found = split_top(text, frozenset([sign]))
             if found:
-                self.is_simple = False
+                self.is_interval = False
                 return reduce(combine, map(self._operation, parts))
         if text in ("\\mathbb{R}", "\\mathbb R"):
             return self.everything
@@ -136,32 +129,24 @@ class _Reader:
             return frozenset()
         items = sequence(text)
         if items is None and text.startswith("(") and text.endswith(")"):
-            return self.read(text[1:-1].strip())
+            return self._read(text[1:-1].strip())
         if items is None or not items.brackets or (items.brackets != "{}" and len(items.items) != 2):
             raise NoSet
-        places = [self._place(item) for item in items.items]
+        places = [self.places[item] for item in items.items]
         if items.brackets == "{}":
-            self.is_simple = False
+            self.is_interval = False
             return frozenset(places)
         low, high = places
-        if self.line and (low > high or (low == high and items.brackets != "[]")):
+        if self.everything and (low > high or (low == high and items.brackets != "[]")):
             raise NoSet
         inside = range(low + (items.brackets[0] == "("), high + (items.brackets[1] == "]"))
         return self.everything.intersection(inside)
-
-    def _place(self, bound: str) -> int:
-        self.bounds.append(bound)
-        if self.line is None:
-            return 0
-        if bound not in self.line.places:  # a sum with infinity
-            raise NoSet
-        return self.line.places[bound]
 
     def _conditions(self, parts: list[str], connectives: list[str]) -> Places:
         kinds = set(connectives)
         if kinds == {",", AND, OR}:  # which belong together?
             raise NoSet
-        self.is_simple = len(parts) == 1
+        self.is_interval = len(parts) == 1
         conditions: list[Places] = []
         holes: list[Places] = []
         for part in parts:
@@ -172,13 +157,10 @@ class _Reader:
             (holes if signs == ["\\neq"] and OR not in kinds else conditions).append(condition)
         starts = [index + 1 for index, connective in enumerate(connectives) if OR in kinds and connective != AND]
         groups = [conditions[one:other] for one, other in zip([0, *starts], [*starts, None], strict=True)]
-        chosen = frozenset().union(*map(self._all, groups))
+        chosen = frozenset().union(*(self.everything.intersection(*group) for group in groups))
         if kinds == {","} and not chosen:
             chosen = frozenset().union(*conditions)
-        return chosen & self._all(holes)
-
-    def _all(self, sets: Iterable[Places]) -> Places:
-        return self.everything.intersection(*sets)
+        return chosen.intersection(self.everything, *holes)
 
     def _chain(self, text: str) -> Places:
         sides, signs = split_top(text, RELATIONS)
@@ -189,7 +171,7 @@ class _Reader:
         self.unknowns.add(sides[at])
         if len(sides) == 2 and LETTERS.search(sides[1 - at]):
             raise NoSet  # `x < y` is a relation between two unknowns
-        ends = [None if index == at else self._place(side) for index, side in enumerate(sides)]
+        ends = [None if index == at else self.places[side] for index, side in enumerate(sides)]
 
         def holds(number: int) -> bool:
             numbers = [number if end is None else end for end in ends]
