@@ -11,13 +11,10 @@ here, is left to computer algebra.
 import cmath
 import hashlib
 import math
-import operator
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
 
 from .plain import GREEK
 
@@ -29,13 +26,7 @@ _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
 
-
-class Value(NamedTuple):
-    """Values of an expression at one point. `rational`: made of letters and fractions, so that `formal` decides."""
-
-    formal: Fraction
-    numeric: complex | None
-    rational: bool = True
+Number = Fraction | complex
 
 
 class _Unknown(Exception):
@@ -45,29 +36,31 @@ class _Unknown(Exception):
 def equal_by_value(gold: str, answer: str) -> bool | None:
     """Compares two expressions without units at random points; `None` if the values do not decide."""
     keep_case = has_both_cases(gold) or has_both_cases(answer)
-    pairs = [(_value(gold, keep_case, point), _value(answer, keep_case, point)) for point in range(2)]
-    if any(left is None or right is None for left, right in pairs):
+    points = [[(text, keep_case, point) for text in (gold, answer)] for point in range(2)]
+    formal = [[_formal(*arguments) for arguments in pair] for pair in points]
+    if any(None in pair for pair in formal):
         return None
-    if all(left.formal == right.formal for left, right in pairs):
+    if all(left[0] == right[0] for left, right in formal):
         return True
-    if all(left.rational and right.rational for left, right in pairs):
+    if all(is_rational for pair in formal for _, is_rational in pair):
         return False
-    return False if any(_differ(left.numeric, right.numeric) for left, right in pairs) else None
+    return False if any(_differ(*(_numeric(*arguments) for arguments in pair)) for pair in points) else None
 
 
 def is_evaluable(text: str) -> bool:
     """Whether the text is an expression that [`equal_by_value`] understands."""
-    return _value(text, True, 0) is not None
+    return _formal(text, True, 0) is not None
 
 
 def real_value(text: str) -> Fraction | float | None:
     """Value of a constant expression: exact if it is rational; `None` if it is not real, constant or understood."""
-    one, other = _value(text, True, 0), _value(text, True, 1)
-    if one is None or other is None or one.numeric != other.numeric:
+    one, other = _formal(text, True, 0), _formal(text, True, 1)
+    number = _numeric(text, True, 0)
+    if one is None or other is None or number != _numeric(text, True, 1):
         return None
-    if one.rational:
-        return one.formal if one.formal == other.formal else None
-    return one.numeric.real if one.numeric is not None and one.numeric.imag == 0 else None
+    if one[1]:
+        return one[0] if one == other else None
+    return number.real if number is not None and number.imag == 0 else None
 
 
 def has_both_cases(text: str) -> bool:
@@ -83,17 +76,20 @@ def _differ(left: complex | None, right: complex | None) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _value(text: str, keep_case: bool, point: int) -> Value | None:
-    """Values of an expression at one of the points, or `None` if it is not understood."""
-    evaluator = _Evaluator(improper(text), keep_case, point)
-    try:
-        value = evaluator.sum()
-        is_finite = value.numeric is not None and math.isfinite(abs(value.numeric))
-    except (_Unknown, ArithmeticError, RecursionError, ValueError):  # the last: too many digits to write down
-        return None
-    if evaluator.tokens:
-        return None
-    return value if is_finite else value._replace(numeric=None)
+def _formal(text: str, keep_case: bool, point: int) -> tuple[Fraction, bool] | None:
+    """Formal value at one of the points, and whether letters and fractions alone make it up, so that it decides."""
+    evaluator = _Evaluator(text, keep_case, point, formal=True)
+    with suppress(_Unknown, ArithmeticError, RecursionError, ValueError):  # the last: too many digits to write down
+        return evaluator.value(), evaluator.is_rational
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _numeric(text: str, keep_case: bool, point: int) -> complex | None:
+    with suppress(_Unknown, ArithmeticError, RecursionError, ValueError):
+        value = _Evaluator(text, keep_case, point, formal=False).value()
+        return value if math.isfinite(abs(value)) else None
+    return None
 
 
 def improper(text: str) -> str:
@@ -106,35 +102,31 @@ def improper(text: str) -> str:
     return _MIXED.sub(fraction, text)
 
 
-def _numeric(operation: Callable[..., complex], *values: Value) -> complex | None:
-    """Result with the numeric values; `None` if one of them has none, or if it is out of range."""
-    numbers = [value.numeric for value in values]
-    with suppress(_Unknown, ArithmeticError, ValueError):
-        return None if None in numbers else operation(*numbers)
-    return None
-
-
-def _combine(operation: Callable, *values: Value) -> Value:
-    formal = operation(*(value.formal for value in values))
-    return Value(formal, _numeric(operation, *values), all(value.rational for value in values))
-
-
 class _Evaluator:
     """Recursive descent over the tokens of one expression."""
 
-    def __init__(self, text: str, keep_case: bool, point: int):
-        self.tokens = _TOKEN.findall(text.strip())[::-1]
+    def __init__(self, text: str, keep_case: bool, point: int, formal: bool):
+        self.tokens = _TOKEN.findall(improper(text).strip())[::-1]
         self.keep_case = keep_case
         self.point = point
+        self.formal = formal
+        self.is_rational = True
 
-    def symbol(self, name: str) -> Value:
+    def value(self) -> Number:
+        value = self.sum()
+        if self.tokens:
+            raise _Unknown
+        return value
+
+    def symbol(self, name: str) -> Number:
         """A positive number that depends on name and point only, and is no root of any polynomial that occurs."""
         digest = hashlib.blake2b(f"{name}/{self.point}".encode(), digest_size=8).digest()
         value = Fraction(int.from_bytes(digest, "big") >> 3, 2**60) + Fraction(1, 7)
-        return Value(value, complex(value))
+        return value if self.formal else complex(value)
 
-    def constant(self, name: str, value: complex | None) -> Value:
-        return Value(self.symbol(name).formal, value, rational=False)
+    def constant(self, name: str, value: complex) -> Number:
+        self.is_rational = False
+        return self.symbol(name) if self.formal else complex(value)
 
     def peek(self) -> str:
         return self.tokens[-1] if self.tokens else ""
@@ -149,34 +141,33 @@ class _Evaluator:
         if not self.take(token):
             raise _Unknown
 
-    def sum(self) -> Value:
+    def sum(self) -> Number:
         value = self.product()
         while self.peek() in ("+", "-"):
-            operation = operator.add if self.tokens.pop() == "+" else operator.sub
-            value = _combine(operation, value, self.product())
+            value = value + self.product() if self.tokens.pop() == "+" else value - self.product()
         return value
 
-    def product(self) -> Value:
+    def product(self) -> Number:
         value, divided = self.signed(), False
         while True:
             if self.take(*_TIMES):
-                value, divided = _combine(operator.mul, value, self.signed()), False
+                value, divided = value * self.signed(), False
             elif self.take(*_OVER):
-                value, divided = _combine(operator.truediv, value, self.signed()), True
+                value, divided = value / self.signed(), True
             elif not _FACTOR.match(self.peek()):
                 return value
             elif divided or self.peek()[0] in ".0123456789":  # `1/2x` may mean either, and `2 3` nothing
                 raise _Unknown
             else:
-                value = _combine(operator.mul, value, self.power())
+                value *= self.power()
 
-    def signed(self) -> Value:
+    def signed(self) -> Number:
         if self.take("-"):
-            return _combine(operator.neg, self.signed())
+            return -self.signed()
         self.take("+")
         return self.power()
 
-    def power(self) -> Value:
+    def power(self) -> Number:
         base = self.atom()
         if not self.take("^"):
             return base
@@ -185,13 +176,13 @@ class _Evaluator:
             raise _Unknown
         return self.raised(base, exponent)
 
-    def group(self, opening: str = "{", closing: str = "}") -> Value:
+    def group(self, opening: str = "{", closing: str = "}") -> Number:
         self.expect(opening)
         value = self.sum()
         self.expect(closing)
         return value
 
-    def atom(self) -> Value:
+    def atom(self) -> Number:
         token = self.peek()
         if token == "{":
             return self.group()
@@ -204,9 +195,9 @@ class _Evaluator:
             return self.command(token[1:])
         if token.isalpha():
             return self.letter(token)
-        return Value(Fraction(token), complex(float(token)))
+        return Fraction(token) if self.formal else complex(float(token))
 
-    def letter(self, letter: str) -> Value:
+    def letter(self, letter: str) -> Number:
         name = letter if self.keep_case else letter.lower()
         if self.take("_"):
             is_braced = self.take("{")
@@ -219,41 +210,42 @@ class _Evaluator:
         if self.peek() == "'":
             raise _Unknown
         if letter in ("e", "i"):
-            return self.constant(letter, complex(math.e) if letter == "e" else 1j)
+            return self.constant(letter, math.e if letter == "e" else 1j)
         return self.symbol(name)
 
-    def command(self, name: str) -> Value:
+    def command(self, name: str) -> Number:
         if name == "frac":
-            return _combine(operator.truediv, self.group(), self.group())
+            return self.group() / self.group()
         if name == "sqrt":
-            index = self.group("[", "]") if self.peek() == "[" else Value(Fraction(2), complex(2))
-            return self.raised(self.group(), _combine(lambda value: 1 / value, index))
+            index = self.group("[", "]") if self.peek() == "[" else Fraction(2)
+            return self.raised(self.group(), 1 / index)
         if name == "ln":
-            return self.logarithm(self.constant("e", complex(math.e)))
+            return self.logarithm(self.constant("e", math.e))
         if name == "log" and self.take("_"):
             return self.logarithm(self.group())
         if name == "pi":
-            return self.constant(name, complex(math.pi))
+            return self.constant(name, math.pi)
         if name in GREEK and self.peek() != "_":
             return self.symbol(name)
         raise _Unknown
 
-    def logarithm(self, base: Value) -> Value:
+    def logarithm(self, base: Number) -> Number:
         argument = self.atom()
         if self.peek() == "^" or _FACTOR.match(self.peek()):  # does `\ln 2x` end before the `x`?
             raise _Unknown
-        numeric = _numeric(lambda value, base: cmath.log(value) / cmath.log(base), argument, base)
-        return self.constant(f"log({argument.formal})/{base.formal}", numeric)
+        if self.formal:
+            return self.constant(f"log({argument})/{base}", 0)
+        return cmath.log(argument) / cmath.log(base)
 
-    def raised(self, base: Value, exponent: Value) -> Value:
-        numeric = _numeric(_power, base, exponent)
-        whole = exponent.formal
-        if whole.denominator != 1:  # the same power of the same base is the same number, whatever it is
-            return self.constant(f"{base.formal}^{whole}", numeric)
-        bits = max(abs(base.formal.numerator), base.formal.denominator).bit_length()
-        if abs(whole) > MAX_POWER or bits * max(1, abs(int(whole))) > MAX_BITS:
+    def raised(self, base: Number, exponent: Number) -> Number:
+        if not self.formal:
+            return _power(base, complex(exponent))
+        if exponent.denominator != 1:  # the same power of the same base is the same number, whatever it is
+            return self.constant(f"{base}^{exponent}", 0)
+        bits = max(abs(base.numerator), base.denominator).bit_length()
+        if abs(exponent) > MAX_POWER or bits * max(1, abs(int(exponent))) > MAX_BITS:
             raise _Unknown
-        return Value(base.formal ** int(whole), numeric, base.rational and exponent.rational)
+        return base ** int(exponent)
 
 
 def _power(base: complex, exponent: complex) -> complex:
