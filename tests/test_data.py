@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import math
 from pathlib import Path
 
 import pyarrow
@@ -23,7 +24,7 @@ from coda_trl.data import (
 )
 from coda_trl.data.answers import gsm8k_answer, last_boxed
 from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
-from coda_trl.data.solved_percentage import check_solved_percentage, competition_words
+from coda_trl.data.solved_percentage import check_solved_percentage
 
 DATA = Path(__file__).parent / "fixtures" / "data"
 
@@ -131,25 +132,23 @@ def test_ladder_is_generated_to_size():
         load_source("ladder=many")
 
 
-def test_custom_takes_strings_and_messages(tmp_path):
-    path = write(tmp_path / "mine.jsonl", [{"prompt": "What is 1 + 1?", "solution": "2"}])
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 1 + 1?"}]
-    assert load_source(f"custom={path}")[0]["prompt"] == [{"role": "user", "content": "What is 1 + 1?"}]
-    path = write(tmp_path / "chat.jsonl", [{"prompt": messages, "solution": "2"}])
-    assert load_source(f"custom={path}")[0]["prompt"] == messages
+QUESTION = {"role": "user", "content": "What is 1 + 1?"}
 
 
-@pytest.mark.parametrize("gold", [True, [1], float("nan"), {"a": 1}])
-def test_custom_takes_no_gold_that_is_neither_text_nor_number(tmp_path, gold):
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps({"prompt": "What is 1 + 1?", "solution": gold}))
-    with pytest.raises(DataError, match="row 1: the gold is .*, but must be text or a number"):
-        load_source(f"custom={path}")
+@pytest.mark.parametrize(
+    "prompt", ["What is 1 + 1?", [QUESTION], [{"role": "system", "content": "Be brief."}, QUESTION]]
+)
+def test_custom_takes_strings_and_messages(tmp_path, prompt):
+    path = write(tmp_path / "mine.jsonl", [{"prompt": prompt, "solution": "2"}])
+    assert load_source(f"custom={path}")[0]["prompt"] == ([QUESTION] if isinstance(prompt, str) else prompt)
 
 
-def test_custom_takes_no_prompt_without_messages(tmp_path):
-    path = write(tmp_path / "mine.jsonl", [{"prompt": [], "solution": "2"}])
-    with pytest.raises(DataError, match="the prompt is .*, but must be text or messages"):
+@pytest.mark.parametrize(
+    "column, value", [*(("solution", gold) for gold in (True, [1], math.nan, {"a": 1})), ("prompt", [])]
+)
+def test_custom_takes_no_other_golds_and_no_prompt_without_messages(tmp_path, column, value):
+    path = write(tmp_path / "mine.jsonl", [{"prompt": "What is 1 + 1?", "solution": "2", column: value}])
+    with pytest.raises(DataError, match="row 1: the (gold|prompt) is .*, but must be text or "):
         load_source(f"custom={path}")
 
 
@@ -213,32 +212,24 @@ def test_a_few_empty_golds_in_training_are_left_out_with_a_count_and_many_are_an
         load_source(f"deepscaler={path}")
 
 
-def test_damaged_files_are_named_with_the_place(tmp_path):
-    text = (DATA / "amc23.jsonl").read_text()
-    broken = tmp_path / "broken.jsonl"
-    broken.write_text(text + text[: len(text) // 2])
-    with pytest.raises(DataError, match=r"broken\.jsonl, line \d+, is not JSON"):
-        load_source(f"amc23={broken}")
-    cut = tmp_path / "cut.jsonl.gz"
-    cut.write_bytes(gzip.compress(text.encode())[:-30])
-    with pytest.raises(DataError, match=r"cut\.jsonl\.gz is damaged"):
-        load_source(f"amc23={cut}")
-    plain = tmp_path / "plain.jsonl.gz"
-    plain.write_text(text)
-    with pytest.raises(DataError, match=r"plain\.jsonl\.gz is damaged"):
-        load_source(f"amc23={plain}")
-    parquet = tmp_path / "text.parquet"
-    parquet.write_text(text)
-    with pytest.raises(DataError, match="not a readable parquet file"):
-        load_source(f"amc23={parquet}")
-    empty = tmp_path / "empty.jsonl"
-    empty.touch()
-    with pytest.raises(DataError, match="holds no rows"):
-        load_source(f"amc23={empty}")
-    listing = write(tmp_path / "list.jsonl", [])
-    listing.write_text("[1, 2]")
-    with pytest.raises(DataError, match="line 1, is a int, but must be an object"):
-        load_source(f"amc23={listing}")
+AMC23 = (DATA / "amc23.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("broken.jsonl", AMC23 + AMC23[: len(AMC23) // 2], r"broken\.jsonl, line \d+, is not JSON"),
+        ("cut.jsonl.gz", gzip.compress(AMC23)[:-30], r"cut\.jsonl\.gz is damaged"),
+        ("plain.jsonl.gz", AMC23, r"plain\.jsonl\.gz is damaged"),
+        ("text.parquet", AMC23, "not a readable parquet file"),
+        ("empty.jsonl", b"", "holds no rows"),
+        ("list.jsonl", b"[1, 2]", "line 1, is a int, but must be an object"),
+    ],
+)
+def test_damaged_files_are_named_with_the_place(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_source(f"amc23={tmp_path / name}")
 
 
 def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
@@ -315,48 +306,23 @@ def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
         ([5.0] * 12 + [101.0] * 12, "must be in 0..100"),
         ([float("nan")] * 24, "must be in 0..100"),
         ([50.0] * 24, "no difference beyond chance"),
+        ([90.0, 5.0], "Cannot tell which way .*of 2 problems"),
     ],
 )
 def test_solved_percentage_in_another_unit_or_without_a_signal_is_refused(solved, message):
+    problems = [row["problem"] for row in rows_of("problems_by_difficulty")]
     with pytest.raises(DataError, match=message):
-        check_solved_percentage([row["problem"] for row in rows_of("problems_by_difficulty")], solved)
-
-
-def test_direction_cannot_be_told_from_problems_of_one_kind():
-    with pytest.raises(DataError, match="Cannot tell which way"):
-        check_solved_percentage(["What is 1 + 1?", "What is 2 + 2?"], [90.0, 5.0])
-
-
-def test_competition_words_separate_aime_from_level_1():
-    words = {"AIME": [], "MATH level 1": []}
-    for row in rows_of("problems_by_difficulty"):
-        words[row["level"]].append(competition_words(row["problem"]))
-    assert sum(count >= 2 for count in words["AIME"]) >= 4
-    assert sum(count == 0 for count in words["MATH level 1"]) >= 8
+        check_solved_percentage(problems if len(solved) == 24 else ["What is 1 + 1?", "What is 2 + 2?"], solved)
 
 
 # Golds
 
 
-@pytest.mark.parametrize(
-    ("solution", "gold"),
-    [
-        (r"$\boxed{\frac{1}{2}}$", r"\frac{1}{2}"),
-        (r"first $\boxed{1}$, then $\boxed{2}$", "2"),
-        (r"so $\boxed 7$ it is", "7"),
-        (r"$\fbox{3}$", "3"),
-        (r"$\boxed{\text{a {b} c}}.$", r"\text{a {b} c}"),
-    ],
-)
-def test_last_box(solution, gold):
-    assert last_boxed(solution) == gold
-
-
-def test_golds_that_cannot_be_found_are_errors():
-    with pytest.raises(ValueError, match="no .boxed"):
-        last_boxed("the answer is 7")
-    with pytest.raises(ValueError, match="that closes"):
-        last_boxed(r"\boxed{7")
+def test_golds_of_worked_solutions():
+    assert last_boxed(r"first $\boxed{1}$, then $\boxed{ \frac{1}{2} }$.") == r"\frac{1}{2}"
+    assert gsm8k_answer("a #### b #### 1,234,567") == "1234567"
+    for text in ("the answer is 7", r"\boxed{7"):
+        with pytest.raises(ValueError, match=r"no .boxed\{\} that closes"):
+            last_boxed(text)
     with pytest.raises(ValueError, match="####"):
         gsm8k_answer("#### ")
-    assert gsm8k_answer("a #### b #### 1,234,567") == "1234567"

@@ -175,6 +175,10 @@ def test_finding_the_box_is_linear(hostile):
     assert time.process_time() - start < 1.0
 
 
+def test_digits_do_not_join_across_a_control_character(pool):
+    assert pool.grade(["\\boxed{27\x007}"], ["277"])[0].verdict is False
+
+
 def test_guards_let_every_real_gold_through():
     harmless = [r"e^{x^{2}} + 2^{2^{3}} + 10! + \binom{20}{10} + x^{100}"]
     assert [gold for gold in GOLDS + harmless if too_heavy(normalize(gold))] == []
