@@ -10,6 +10,7 @@ from coda_trl.data import (
     INSTRUCTION,
     DataArguments,
     DataError,
+    StopTokens,
     add_length_budget,
     choice_prompt,
     drop_long_prompts,
@@ -30,15 +31,13 @@ def tokenizer(tiny_model):
 # Prompts
 
 
-def test_math_prompt_is_the_authors():
-    (turn,) = math_prompt("What is $2 + 2$?")
-    assert turn == {
-        "role": "user",
-        "content": "What is $2 + 2$?\n\nLet's think step by step and output the final answer within \\boxed{}.",
-    }
-
-
-def test_choice_prompt_is_the_authors():
+def test_prompts_are_the_authors():
+    assert math_prompt("What is $2 + 2$?") == [
+        {
+            "role": "user",
+            "content": "What is $2 + 2$?\n\nLet's think step by step and output the final answer within \\boxed{}.",
+        }
+    ]
     (turn,) = choice_prompt("Which?", ["A", "B", "C", "D"], ["one", "two", "three", "four\n"])
     assert turn["content"] == (
         "Which?\n\nA. one\nB. two\nC. three\nD. four\n\n\n"
@@ -113,7 +112,7 @@ def test_length_filter_leaves_no_empty_set(tokenizer):
 
 def test_a_closed_turn_stops_where_checkpoint_and_template_agree(tokenizer):
     stop = find_stop_tokens(tokenizer, GenerationConfig(eos_token_id=tokenizer.eos_token_id))
-    assert stop.ids == (tokenizer.eos_token_id,) and stop.added == () and stop.warning is None
+    assert stop == StopTokens(ids=(tokenizer.eos_token_id,), added=(), warning=None)
 
 
 def test_end_of_turn_of_a_base_checkpoint_is_added(tokenizer):
@@ -122,10 +121,8 @@ def test_end_of_turn_of_a_base_checkpoint_is_added(tokenizer):
     tokenizer.eos_token = "<pad>"
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|end|>"]})
     stop = find_stop_tokens(tokenizer, GenerationConfig(eos_token_id=[tokenizer.pad_token_id]))
-    assert stop.ids == tuple(sorted((tokenizer.pad_token_id, end)))
-    assert stop.added == ("<|end|>",) and stop.warning is None
-    plain = find_stop_tokens(tokenizer, None, "plain")
-    assert plain.ids == (tokenizer.pad_token_id,) and plain.warning is None
+    assert stop == StopTokens(tuple(sorted((tokenizer.pad_token_id, end))), ("<|end|>",), None)
+    assert find_stop_tokens(tokenizer, None, "plain") == StopTokens((tokenizer.pad_token_id,), (), None)
 
 
 def test_generation_that_cannot_stop_is_warned_of(tokenizer):

@@ -9,17 +9,6 @@ def message(text):
     return [{"role": "assistant", "content": text}]
 
 
-class Log:
-    def __init__(self):
-        self.columns, self.metrics = {}, {}
-
-    def extra(self, column, values):
-        self.columns[column] = values
-
-    def metric(self, name, value):
-        self.metrics[name] = value
-
-
 def test_accuracy_reward_takes_messages_and_text():
     for wrap in (str, message):
         completions = [wrap(r"\boxed{\dfrac12}"), wrap(r"\boxed{2}"), wrap(r"\boxed{2}"), wrap("2")]
@@ -33,33 +22,28 @@ def test_accuracy_reward_takes_numbers_as_solutions():
     assert accuracy_reward([r"\boxed{033}", r"\boxed{1/2}", r"\boxed{1}"], [33, 0.5, None]) == [1.0, 1.0, None]
 
 
-def test_accuracy_reward_logs_what_was_compared():
-    log = Log()
-    completions = [
-        message(r"\boxed{1{,}000 \text{ miles}}"),
-        message("no"),
-        message(r"\boxed{2}"),
-        message("\\boxed{\ud800}"),
-    ]
-    accuracy_reward(completions, ["1,000", "2", "", "1"], log_extra=log.extra, log_metric=log.metric)
-    assert log.columns["solution"] == ["1,000", "2", "", "1"]
-    assert log.columns["gold_parsed"] == ["1000", "2", "[unparseable]", "1"]
-    assert log.columns["answer_parsed"] == [r"1{,}000 \text{ miles}", "[no box]", "[skipped]", "?"]
-    assert log.metrics["coda/grading_timeouts"] == 0.0
-    assert log.metrics["coda/grading_seconds"] > 0
-
-
 @pytest.mark.slow
-def test_accuracy_reward_counts_timeouts(monkeypatch):
+def test_accuracy_reward_logs_what_was_compared_and_counts_timeouts(monkeypatch):
     from coda_trl.grading import GradingPool
 
-    log = Log()
-    hang, gold = r"\boxed{\int \frac{\sin(2x)\log(x)}{1+x^7} dx}", r"\int \frac{\cos(x)\log(x)}{1+x^7} dx"
+    columns, metrics = {}, {}
+    cases = {
+        r"\boxed{1{,}000 \text{ miles}}": "1,000",
+        "no": "2",
+        r"\boxed{2}": "",
+        "\\boxed{\ud800}": "1",
+        r"\boxed{\int \frac{\sin(2x)\log(x)}{1+x^7} dx}": r"\int \frac{\cos(x)\log(x)}{1+x^7} dx",
+    }
     with GradingPool(workers=1, timeout=0.5) as pool:
         monkeypatch.setattr("coda_trl.rewards.default_pool", lambda: pool)
-        assert accuracy_reward([hang, r"\boxed{27}"], [gold, "27"], log.extra, log.metric) == [0.0, 1.0]
-    assert log.metrics["coda/grading_timeouts"] == 1.0
-    assert log.columns["answer_parsed"][0] == "[timeout]"
+        rewards = accuracy_reward(
+            list(map(message, cases)), list(cases.values()), columns.__setitem__, metrics.__setitem__
+        )
+    assert rewards == [1, 0, None, 0, 0]
+    assert columns["solution"] == list(cases.values())
+    assert columns["gold_parsed"][:4] == ["1000", "2", "[unparseable]", "1"]
+    assert columns["answer_parsed"] == [r"1{,}000 \text{ miles}", "[no box]", "[skipped]", "?", "[timeout]"]
+    assert metrics["coda/grading_timeouts"] == 1 and metrics["coda/grading_seconds"] > 0
 
 
 def test_the_last_message_holds_the_answer():
@@ -73,17 +57,13 @@ def test_the_last_message_holds_the_answer():
     assert completion_text([]) == ""
 
 
-@pytest.mark.parametrize(
-    "answer", ["B", "b", "(B)", "B.", "B)", r"\text{B}", r"\textbf{(B)}", r"\mathrm{B}", "B. bookstore", "(B) 27"]
-)
+@pytest.mark.parametrize("answer", ["b", r"\textbf{(B)}", "B. bookstore"])
 def test_choice_reward_reads_the_letter(answer):
     assert choice_reward([rf"<think>\boxed{{C}}</think> \boxed{{{answer}}}"], ["B"]) == [1.0]
     assert choice_reward([message(rf"\boxed{{{answer}}}")], ["C"]) == [0.0]
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "B or C", "A, B", "bookstore", "Bookstore", "A. bank or B. bookstore", "27", "not B"]
-)
+@pytest.mark.parametrize("answer", ["", "B or C", "bookstore", "not B"])
 def test_choice_reward_wants_one_letter(answer):
     assert choice_reward([rf"\boxed{{{answer}}}"], ["B"]) == [0.0]
 
@@ -96,10 +76,10 @@ def test_choice_reward_with_options():
     assert choice_reward([r"\boxed{3.50}"], ["A"], options=[["3.50", "4"]]) == [1.0]
 
 
-def test_choice_reward_skips_what_is_no_letter():
-    log = Log()
-    assert choice_reward([r"\boxed{B}", "none"], ["bookstore", r"\text{(A)}"], log_extra=log.extra) == [None, 0.0]
-    assert log.columns["answer_parsed"] == ["B", "[no option]"]
+def test_choice_reward_logs_letters():
+    columns = {}
+    rewards = choice_reward([r"\boxed{B}", "none"], ["bookstore", r"\text{(A)}"], log_extra=columns.__setitem__)
+    assert rewards == [None, 0.0] and columns["answer_parsed"] == ["B", "[no option]"]
 
 
 @pytest.mark.parametrize("gold", [None, float("nan"), "nan", "None", 2, 2.5, True, ["B"], {"B": 1}, "", "BC"])
@@ -122,6 +102,5 @@ def test_reward_functions_by_name():
     ]
 
 
-@pytest.mark.parametrize("name", ["accuracy_reward", "choice_reward", "trl_accuracy_reward"])
-def test_a_row_without_a_gold_cannot_be_scored_and_the_others_are(name):
-    assert REWARD_FUNCTIONS[name](["\\boxed{A}", "\\boxed{A}"], solution=[None, "A"]) == [None, 1.0]
+def test_trl_s_accuracy_reward_puts_golds_into_boxes_and_skips_missing_ones():
+    assert REWARD_FUNCTIONS["trl_accuracy_reward"]([r"\boxed{72}"] * 3, solution=[None, "72", 27]) == [None, 1.0, 0.0]
