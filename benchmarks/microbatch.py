@@ -35,8 +35,8 @@ import pandas as pd
 import torch
 from datasets import Dataset
 from model import random_model
-from timing import machine, parser_of, write
-from transformers import PrinterCallback, TrainerCallback
+from timing import Turns, machine, parser_of, trainer_options, write
+from transformers import PrinterCallback
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
@@ -77,78 +77,47 @@ def reward(completion_ids, **kwargs):
     return [float(ids[0] % 2) for ids in completion_ids]
 
 
-class Stopwatch(TrainerCallback):
-    """
-    Switches sides, hands out rollouts, and measures every optimizer step.
+class Rollouts(Turns):
+    """Hands out rollouts, and counts tokens and passes. `sizes`: longest completion, rollouts, micro-batch's rows."""
 
-    `rows` is the size of a micro-batch. `plan` lists the steps to come as (round, distribution, side), the sides of a
-    pair next to each other. Of pairs, none is begun that would not be done by `deadline`.
-    """
-
-    def __init__(
-        self, sizes: tuple[int, int, int], plan: list[tuple[int, str, str]], deadline: float, report: Callable
-    ):
+    def __init__(self, sizes: tuple[int, int, int], *arguments):
+        super().__init__(*arguments)
         self.longest, self.rollouts, self.rows = sizes
-        self.plan, self.deadline, self.report = plan, deadline, report
-        self.slowest = 0.0
-        self.cuda = torch.cuda.is_available()
-
-    def named(self) -> dict:
-        """The step that is next."""
-        sizes = {"longest": self.longest, "rollouts": self.rollouts}
-        return sizes | dict(zip(("round", "distribution", "side"), self.plan[0], strict=True))
 
     def rollout(self, prompts, trainer):
-        number, distribution, side = self.plan[0]
-        trainer.args.length_grouping = side == "grouped"
-        self.lengths = draw_lengths(distribution, self.longest, self.rollouts, seed=number)
+        number = self.plan[0]["round"]
+        self.lengths = draw_lengths(self.plan[0]["distribution"], self.longest, self.rollouts, seed=number)
         self.padded_tokens = self.passes = 0
         rng = np.random.default_rng(number)
-        completion_ids = [[*rng.integers(3, 64, length - 1).tolist(), 1] for length in self.lengths]
-        if self.cuda:
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-        self.started = time.perf_counter()
-        return {
+        made_up = {
             "prompt_ids": [[3] * PROMPT_LENGTH] * len(prompts),
-            "completion_ids": completion_ids,
+            "completion_ids": [[*rng.integers(3, 64, length - 1).tolist(), 1] for length in self.lengths],
             "logprobs": [[0.0] * length for length in self.lengths],
         }
+        self.start()
+        return made_up
 
     def count(self, model, args, kwargs):
         """Hook of the model: tokens of a forward pass, padding included."""
         self.padded_tokens += kwargs["input_ids"].numel()
         self.passes += 1
 
-    def on_step_end(self, args, state, control, **kwargs):
-        if self.cuda:
-            torch.cuda.synchronize()
-        seconds = time.perf_counter() - self.started
-        self.slowest = max(self.slowest, seconds)
+    def measured(self, step, state):
         # The optimizer's states are not there yet when the first step reaches its peak.
-        has_peak = self.cuda and state.global_step > 1
-        self.report(
-            self.named()
-            | {
-                "seconds": seconds,
-                "tokens": sum(self.lengths) + PROMPT_LENGTH * len(self.lengths),
-                "padded_tokens": self.padded_tokens,
-                "forward_passes": self.passes,
-                "micro_batch_rows": self.rows,
-                "peak_memory": torch.cuda.max_memory_allocated() if has_peak else None,
-                "peak_reserved": torch.cuda.max_memory_reserved() if has_peak else None,
-                "lengths": self.lengths,
-            }
-        )
-        *pair, _ = self.plan.pop(0)
-        between_pairs = not self.plan or [*self.plan[0][:2]] != pair
-        if between_pairs and time.perf_counter() + 1.5 * self.slowest > self.deadline:
-            self.plan.clear()
-        control.should_training_stop |= not self.plan
+        has_peak = torch.cuda.is_available() and state.global_step > 1
+        return step | {
+            "tokens": sum(self.lengths) + PROMPT_LENGTH * len(self.lengths),
+            "padded_tokens": self.padded_tokens,
+            "forward_passes": self.passes,
+            "micro_batch_rows": self.rows,
+            "peak_memory": torch.cuda.max_memory_allocated() if has_peak else None,
+            "peak_reserved": torch.cuda.max_memory_reserved() if has_peak else None,
+            "lengths": self.lengths,
+        }
 
 
-def train(watch: Stopwatch, args: argparse.Namespace) -> None:
-    """Optimizer steps as the stopwatch plans them."""
+def train(watch: Rollouts, args: argparse.Namespace) -> None:
+    """Optimizer steps as they are planned."""
     model, tokenizer = random_model(tiny=args.tiny, dtype=torch.float32)
     config = CodaGRPOConfig(
         "runs/microbatch",
@@ -159,12 +128,7 @@ def train(watch: Stopwatch, args: argparse.Namespace) -> None:
         max_steps=len(watch.plan),
         beta=args.beta,
         learning_rate=1e-6,
-        bf16=watch.cuda,
-        use_cpu=not watch.cuda,
-        logging_strategy="no",
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
+        **trainer_options(),
     )
     trainer = CodaGRPOTrainer(
         model,
@@ -183,27 +147,26 @@ def train(watch: Stopwatch, args: argparse.Namespace) -> None:
 def run_maximum(
     sizes: tuple[int, int, int], rounds: int, args: argparse.Namespace, deadline: float, report: Callable
 ) -> None:
-    """
-    Steps of all distributions with a longest completion, so many rollouts and rows of a micro-batch, sides in turns,
-    each reported when it is done.
-    """
+    """Steps of all distributions with a longest completion, sides in turns, each reported when it is done."""
     plan = [
-        (number, distribution, side)
+        {"longest": sizes[0], "rollouts": sizes[1], "distribution": distribution, "round": number, "side": side}
         for number in range(rounds)
         for distribution in args.distributions
         if distribution != "equal" or not args.rollouts or (number == 0 and sizes[1] == args.rollouts[0])
         for side in (args.sides if number % 2 == 0 else args.sides[::-1])
     ]
-    watch = Stopwatch(sizes, plan, deadline, report)
+    watch = Rollouts(sizes, plan, deadline, report)
     while watch.plan:
         try:
             train(watch, args)
         except torch.OutOfMemoryError:
-            report(watch.named())
-            watch.plan = [entry for entry in watch.plan if entry[1:] != watch.plan[0][1:]]
+            failed = watch.plan[0]
+            report(failed)
+            watch.plan = [
+                step for step in watch.plan if any(step[of] != failed[of] for of in ("distribution", "side"))
+            ]
         gc.collect()  # the trainer and its model refer to each other
-        if watch.cuda:
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()
 
 
 def summarise(steps: list[dict]) -> list[dict]:

@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from datasets import Dataset
 from model import save_random_model
-from timing import machine, parser_of, write
+from timing import machine, parser_of, trainer_options, wait_for_card, write
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
@@ -53,9 +53,7 @@ def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: in
             max_completion_length=longest,
             vllm_max_model_length=PROMPT_LENGTH + longest,
             model_init_kwargs={"dtype": "bfloat16" if cuda else "float32"},
-            bf16=cuda,
-            use_cpu=not cuda,
-            report_to="none",
+            **trainer_options(),
             **ENGINES[engine],
         ),
         Dataset.from_dict({"prompt": ["1"] * rollouts}),
@@ -64,8 +62,8 @@ def run_engine(engine: str, folder: str, longest: int, rollouts: int, rounds: in
     rows = []
     for number in range(1 + rounds):
         if cuda:
-            torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
+        wait_for_card()
         start = time.perf_counter()
         lengths = list(map(len, trainer._generate(prompts)[1]))
         took = time.perf_counter() - start

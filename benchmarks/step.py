@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -36,8 +35,8 @@ import trl.extras.profiling
 from datasets import Dataset
 from model import save_random_model
 from rollout import ENGINES, PROMPT_LENGTH, draw_prompts
-from timing import machine, parser_of, write
-from transformers import PrinterCallback, TrainerCallback, set_seed
+from timing import Turns, machine, parser_of, trainer_options, wait_for_card, write
+from transformers import PrinterCallback, set_seed
 from trl import ModelConfig
 from trl.extras.profiling import ProfilingContext, profiling_context
 
@@ -78,12 +77,6 @@ CONTEXTS = {
 }
 
 
-def wait_for_card() -> None:
-    """Waits until what was asked of the card is done."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 class Stopwatch(ProfilingContext):
     """TRL's profiling context, which adds its own time, less that of contexts within it, to `parts`."""
 
@@ -114,22 +107,18 @@ class Stopwatch(ProfilingContext):
 class TimedTrainer(CodaGRPOTrainer):
     """Puts what TRL does not time into contexts of the same kind."""
 
-    round = None  # of the rollout at hand
-
-    def is_learned_from(self) -> bool:
-        """Whether the rollout of this round is there, by the other side."""
-        return self.round == self.state.global_step // len(SIDES)
-
-    def _prepare_inputs(self, generation_batch):
-        if not self.is_learned_from():
-            self.generation_batch = generation_batch
-        return super()._prepare_inputs(self.generation_batch)
+    round = None  # whose rollout is at hand, for both sides
 
     def _generate(self, prompts):
-        if not self.is_learned_from():
+        if self.round != self.state.global_step // len(SIDES):
             self.round = self.state.global_step // len(SIDES)
             self.output = super()._generate(prompts)
         return self.output
+
+    def _prepare_inputs(self, generation_batch):
+        if self.round != self.state.global_step // len(SIDES):
+            self.generation_batch = generation_batch
+        return super()._prepare_inputs(self.generation_batch)
 
     def training_step(self, *args, **kwargs):
         with profiling_context(self, "training_step"):
@@ -144,21 +133,13 @@ class TimedTrainer(CodaGRPOTrainer):
             return super()._group_by_length(batches)
 
 
-class Steps(TrainerCallback):
-    """Switches sides and collects the parts of every step. The first step of each side warms up."""
-
-    def __init__(self, rounds: int, deadline: float, report: Callable[[dict], None]):
-        self.plan = [side for number in range(1 + rounds) for side in (SIDES if number % 2 == 0 else SIDES[::-1])]
-        self.deadline, self.report = deadline, report
-        self.slowest = 0.0
+class Parts(Turns):
+    """Collects the parts of every step. The second step of a round has the first one's rollout."""
 
     def on_step_begin(self, args, state, control, **kwargs):
-        args.length_grouping = self.plan[state.global_step] == "grouped"
-        set_seed(state.global_step // 2)
+        set_seed(self.plan[0]["round"])
         Stopwatch.parts.clear()
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
-        self.started = time.perf_counter()
+        super().on_step_begin(args, state, control)
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
         self.optimizer = Stopwatch("Trainer.optimizer", report_to=[])
@@ -167,26 +148,19 @@ class Steps(TrainerCallback):
     def on_optimizer_step(self, args, state, control, **kwargs):
         self.optimizer.__exit__(None, None, None)
 
-    def on_step_end(self, args, state, control, **kwargs):
-        wait_for_card()
-        seconds, done = time.perf_counter() - self.started, state.global_step
-        parts = {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
+    def measured(self, step, state):
+        seconds, parts = step["seconds"], {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
         parts["rest"] += seconds - sum(parts.values())
-        if done % 2 == 1:  # the first step of a round has the rollout
+        if state.global_step % len(SIDES) == 1:
             self.rollout = {part: parts[part] for part in ("rollout", "weights to the engine")}
         else:
             parts |= self.rollout
             seconds += sum(self.rollout.values())
+        step |= {"seconds": seconds, "parts": parts, "lengths": self.trainer._completion_lengths}
+        if torch.cuda.is_available():
+            step |= {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
         skipped = self.trainer._metrics["train"].pop("coda/skipped_token_ratio", [])
-        if done > len(SIDES):
-            self.slowest = max(self.slowest, seconds)
-            step = {"side": self.plan[done - 1], "round": (done - 1) // 2, "seconds": seconds, "parts": parts}
-            if torch.cuda.is_available():
-                step |= {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
-            ratio = statistics.mean(skipped) if skipped else None
-            self.report(step | {"lengths": self.trainer._completion_lengths, "skipped_token_ratio": ratio})
-        if done % 2 == 0 and time.perf_counter() + 2 * self.slowest > self.deadline:
-            control.should_training_stop = True
+        return step | {"skipped_token_ratio": statistics.mean(skipped) if skipped else None}
 
 
 def grade_math(completion_ids: list[list[int]], **kwargs) -> list[float | None]:
@@ -199,19 +173,9 @@ def grade_math(completion_ids: list[list[int]], **kwargs) -> list[float | None]:
 
 
 def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: list) -> CodaGRPOTrainer:
-    cuda = torch.cuda.is_available()
     options = {name: value for name, value in ENGINES[args.engine].items() if name != "vllm_gpu_memory_utilization"}
-    options |= {
-        "beta": 0.0 if args.model else 0.001,
-        "max_steps": steps,
-        "lr_scheduler_type": "constant",
-        "bf16": cuda,
-        "use_cpu": not cuda,
-        "logging_strategy": "no",
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-    }
+    options |= trainer_options() | {"max_steps": steps, "lr_scheduler_type": "constant"}
+    options["beta"] = 0.0 if args.model else 0.001
     if args.tiny:
         config = CodaGRPOConfig(
             "runs/step",
@@ -225,7 +189,10 @@ def make_trainer(args: argparse.Namespace, folder: str, steps: int, callbacks: l
         )
         return TimedTrainer(CHECKPOINT, ladder_reward, config, make_dataset(400), callbacks=callbacks)
     if args.model:
-        options |= {"length_shaping": "none", "model_init_kwargs": {"dtype": "float32" if not cuda else args.dtype}}
+        options |= {
+            "length_shaping": "none",
+            "model_init_kwargs": {"dtype": args.dtype if options["bf16"] else "float32"},
+        }
         model, reward, prompts = args.model, accuracy_reward, load_training_set(f"custom={args.data}")
     else:
         save_random_model("qwen3-0.6b", folder, args.longest)
@@ -317,15 +284,22 @@ def main() -> None:
     steps = []
 
     def report(step: dict) -> None:
+        if step["round"] == 0:  # which warms up
+            watch.slowest = 0.0
+            return
         steps.append(step)
         rows = summarise(steps) if len(steps) >= len(SIDES) else []
-        write(
-            args.out, f"step-{args.engine}-{kind}{about['hardware']}", {"about": about, "rows": rows, "steps": steps}
-        )
+        name = f"step-{args.engine}-{kind}{about['hardware']}"
+        write(args.out, name, {"about": about, "rows": rows, "steps": steps})
 
+    plan = [
+        {"side": side, "round": number}
+        for number in range(1 + args.rounds)
+        for side in (SIDES if number % 2 == 0 else SIDES[::-1])
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        watch = Steps(args.rounds, deadline, report)
-        trainer = watch.trainer = make_trainer(args, folder, len(watch.plan), [watch])
+        watch = Parts(plan, deadline, report)
+        trainer = watch.trainer = make_trainer(args, folder, len(plan), [watch])
         if args.model:
             about["estimate"] = estimate(trainer, args)
         trainer.remove_callback(PrinterCallback)

@@ -11,6 +11,7 @@ from string import Template
 
 import pytest
 from processes import Command
+from transformers import AutoConfig, GenerationConfig
 from trl import ModelConfig, TrlParser
 
 import recipes
@@ -24,6 +25,13 @@ def run(out: Path, *options: str) -> tuple[int, dict]:
     code = recipes.main(["--model", "qwen3-4b", "--tiny", "--out", str(out), *options])
     (path,) = out.glob("recipes-tiny-*.json")
     return code, json.loads(path.read_text())["results"][0]
+
+
+def test_random_model_ends_texts_at_about_a_quarter(tmp_path):
+    recipes.save_random_model("qwen3-0.6b", tmp_path, longest=64, tiny=True)
+    ends = GenerationConfig.from_pretrained(tmp_path).eos_token_id
+    assert len(ends) == 4 * 256 // 64 and 0 not in ends
+    assert AutoConfig.from_pretrained(tmp_path).model_type == "qwen3"
 
 
 @pytest.mark.slow

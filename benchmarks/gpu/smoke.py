@@ -1,7 +1,7 @@
 r"""
 Proves a GPU machine: one command, some ten minutes on two cards.
 
-    python benchmarks/gpu/smoke.py [--cases ddp,fsdp2] [--model qwen3-0.6b] [--out runs/benchmarks] [--cpu]
+    python benchmarks/gpu/smoke.py [--cases ddp,fsdp2] [--out runs/benchmarks] [--cpu]
 
 Runs every case as real processes, prints a line each, and writes one JSON file. The exit code is 0 if no case failed;
 a case that lacks a package or a card is skipped. `--cpu` rehearses those that need no GPU. See the README beside it.
@@ -24,11 +24,11 @@ import torch
 from checks import check_learning, check_shaping, read_processes, read_rollouts
 from processes import Command, free_port, last_error, serve, serve_command, server_options, train
 
+from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH
 from coda_trl.ladder import CHECKPOINT
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from model import save_random_model  # noqa: E402
 from timing import machine, parser_of, write  # noqa: E402
 
 GROUP_SIZE, ROLLOUTS, MICRO_BATCH = 16, 80, 20  # five groups a step: with two processes, the third is half on each
@@ -36,38 +36,33 @@ GROUP_SIZE, ROLLOUTS, MICRO_BATCH = 16, 80, 20  # five groups a step: with two p
 # 0.06 to 0.38 with those of the first step.
 LOGP_BOUND = 0.05
 LAUNCHER_SECONDS = 90  # in which a launcher must end once a process of it was killed
-# What is trained, by --model: longest completion, reward function of `worker.py`, and a rate that moves the policy
-# visibly within a few steps.
-MODELS = {"ladder": (48, "ladder_reward", 3e-4), "qwen3-0.6b": (256, "parity_reward", 1e-5)}
+LEARNING_RATE = 3e-4  # moves the policy visibly within a few steps
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a case runs: folder, cards (none on a CPU), key of `MODELS`, its folder, end on the monotonic clock."""
+    """Where a case runs: folder, cards (none on a CPU), end on the monotonic clock."""
 
     folder: Path
     cards: tuple[int, ...] = ()
-    model: str = "ladder"
-    path: str = CHECKPOINT
     deadline: float = 0.0
 
 
 def start(case: "Case", place: Place, **options: Any) -> Command:
     """Starts the training of a case, on its first cards, with further options of its config."""
-    longest, reward, learning_rate = MODELS[place.model]
     on_cpu = not place.cards
     vllm = {
         "vllm_gpu_memory_utilization": 0.3,
-        "vllm_max_model_length": 32 + longest,
-        "learning_rate": 10 * learning_rate,  # so that weights that did not arrive show
+        "vllm_max_model_length": 32 + MAX_COMPLETION_LENGTH,
+        "learning_rate": 10 * LEARNING_RATE,  # so that weights that did not arrive show
     }
     config = {
         "per_device_train_batch_size": MICRO_BATCH,
         "gradient_accumulation_steps": ROLLOUTS // (MICRO_BATCH * case.processes),
         "num_generations": GROUP_SIZE,
-        "max_completion_length": longest,
+        "max_completion_length": MAX_COMPLETION_LENGTH,
         "max_steps": case.steps,
-        "learning_rate": learning_rate,
+        "learning_rate": LEARNING_RATE,
         "model_init_kwargs": {"dtype": "float32"},
         "bf16": not on_cpu,
         "use_cpu": on_cpu,
@@ -80,7 +75,7 @@ def start(case: "Case", place: Place, **options: Any) -> Command:
         **case.config,
         **options,
     }
-    spec = {"folder": str(place.folder), "model": place.path, "reward": reward, "lora": case.lora, "config": config}
+    spec = {"folder": str(place.folder), "lora": case.lora, "config": config}
     spec["problems"] = ROLLOUTS // GROUP_SIZE * case.steps
     cards, cache = place.cards[: case.processes], str(place.folder / "vllm")
     return train("worker.py", spec, case.processes, case.launch, cards, VLLM_CACHE_ROOT=cache)
@@ -107,7 +102,7 @@ def run_training(case: "Case", place: Place) -> dict:
 def run_server(case: "Case", place: Place) -> dict:
     """A training and `vllm serve` on another card, as in `recipes/slurm/one_node_server.slurm`."""
     options = server_options(port := free_port())
-    command = serve_command(place.path, port, 32 + MODELS[place.model][0])
+    command = serve_command(CHECKPOINT, port, 32 + MAX_COMPLETION_LENGTH)
     command += ["--gpu-memory-utilization", "0.3", "--enforce-eager"]  # eager: starts faster
     with serve(command, place.folder, place.cards[1:]) as server:
         timeout = max(1.0, place.deadline - time.monotonic())
@@ -247,7 +242,6 @@ def line(result: dict) -> str:
 def main(argv: list[str]) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--cases", type=lambda names: names.split(","), default=list(CASES), help=", ".join(CASES))
-    parser.add_argument("--model", choices=MODELS, default="ladder", help="qwen3-0.6b: its shape, random weights.")
     parser.add_argument("--work", type=Path, help="Folder for logs and checkpoints; a temporary one by default.")
     parser.add_argument("--timeout", type=float, default=180, help="Seconds for a case.")
     parser.add_argument("--cpu", action="store_true", help="Rehearse without a GPU.")
@@ -257,18 +251,15 @@ def main(argv: list[str]) -> int:
     if not args.cpu and not torch.cuda.is_available():
         parser.error("torch sees no GPU. Use --cpu to rehearse.")
     cards = () if args.cpu else tuple(range(torch.cuda.device_count()))
-    about = machine() | {"cards": len(cards), "model": args.model}
-    name = f"smoke-{args.model}-" + (f"{len(cards)}x-{about['hardware']}" if cards else "cpu")
+    about = machine() | {"cards": len(cards), "model": "ladder"}
+    name = "smoke-ladder-" + (f"{len(cards)}x-{about['hardware']}" if cards else "cpu")
     begin, results = time.monotonic(), {}
     with tempfile.TemporaryDirectory() as temporary:
-        place = Place((args.work or Path(temporary)).resolve(), cards, args.model)
-        if args.model != "ladder":
-            place = replace(place, path=str(place.folder / "model"))
-            save_random_model(args.model, place.path, longest=MODELS[args.model][0])
+        folder = (args.work or Path(temporary)).resolve()
         # One after the other: vLLM measures the free memory, and speeds are those of a machine at rest.
         for case in args.cases:
-            here = replace(place, folder=place.folder / case, deadline=time.monotonic() + args.timeout)
-            results[case] = run_case(CASES[case], here)
+            place = Place(folder / case, cards, time.monotonic() + args.timeout)
+            results[case] = run_case(CASES[case], place)
             print(f"{case:<10} {line(results[case])}", flush=True)
             seconds = round(time.monotonic() - begin, 1)
             path = write(args.out, name, {"about": about, "seconds": seconds, "cases": results})

@@ -20,24 +20,16 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig, get_peft_config
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
-from coda_trl.ladder import make_dataset
+from coda_trl.ladder import CHECKPOINT, make_dataset
 from coda_trl.rewards import ladder_reward
 
 
-def parity_reward(completion_ids, **kwargs):
-    """For models with random weights: 1 for four first tokens in five, so that prompts are easy."""
-    return [float(ids[0] % 5 > 0) for ids in completion_ids]
+def recorded(path: Path) -> Callable:
+    """The ladder's reward function, which also appends what it saw to a file."""
 
-
-REWARDS = {"ladder_reward": ladder_reward, "parity_reward": parity_reward}
-
-
-def recorded(reward: Callable, path: Path) -> Callable:
-    """The reward function, which also appends what it saw to a file."""
-
-    @functools.wraps(reward)  # TRL calls the column by the function's name
+    @functools.wraps(ladder_reward)  # TRL calls the column by the function's name
     def wrapper(completion_ids, problem, trainer_state, **kwargs):
-        rewards = reward(completion_ids=completion_ids, **kwargs)
+        rewards = ladder_reward(completion_ids=completion_ids, **kwargs)
         row = {
             "step": trainer_state.global_step + 1,  # as TRL counts it once it is done
             "pid": os.getpid(),
@@ -98,8 +90,8 @@ def main(spec: dict) -> None:
 
     watch = Watch()
     trainer = CodaGRPOTrainer(
-        model=spec["model"],
-        reward_funcs=recorded(REWARDS[spec["reward"]], folder / f"rollouts-{args.process_index}.jsonl"),
+        model=CHECKPOINT,
+        reward_funcs=recorded(folder / f"rollouts-{args.process_index}.jsonl"),
         args=args,
         train_dataset=dataset,
         callbacks=[watch],
