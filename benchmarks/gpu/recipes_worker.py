@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from microbatch import draw_lengths
+from timing import hardware, wait_for_card
 from transformers import TrainerCallback
 from trl import ModelConfig, TrlParser, get_peft_config
 from trl.generation.vllm_client import VLLMClient
@@ -21,85 +22,50 @@ from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 TYPICAL_PROMPT = 128  # tokens; where rollouts are full, prompts are as long as the recipe lets them be
 
 
-class Phases:
-    """Seconds and peak memory of what happens one after the other, on this process's GPU."""
+class Steps(TrainerCallback):
+    """Gives every step its kind of lengths, and writes down seconds and peak memory of its phases on this GPU."""
 
-    def __init__(self):
-        self.cuda = torch.cuda.is_available()
-        self.done = {}
-        self.name = None
+    def __init__(self, spec: dict, args: CodaGRPOConfig):
+        self.kinds, self.deadline, self.args = spec["steps"], spec["deadline"], args
+        self.max_prompt_length = spec["max_prompt_length"]
+        self.prompt_length = min(TYPICAL_PROMPT, self.max_prompt_length)
+        self.path = Path(spec["folder"]) / f"rank-{args.process_index}.json"
+        self.measured, self.generated_tokens = [], 0
+        self.done, self.phase, self.start = {}, "load", time.perf_counter()
 
-    def enter(self, name: str) -> None:
+    def enter(self, phase: str) -> None:
         """Ends the phase before, and begins another."""
-        if self.cuda:
-            torch.cuda.synchronize()
+        wait_for_card()
         now = time.perf_counter()
-        if self.name is not None:
-            record = self.done.setdefault(self.name, {"seconds": 0.0})
-            record["seconds"] += now - self.start
-            if self.cuda:
-                free, total = torch.cuda.mem_get_info()
-                memory = {
-                    "allocated": torch.cuda.max_memory_allocated(),
-                    "reserved": torch.cuda.max_memory_reserved(),
-                    "card": total - free,  # what nvidia-smi shows: context, NCCL and vLLM included
-                }
-                record |= {key: max(value, record.get(key, 0)) for key, value in memory.items()}
-                torch.cuda.reset_peak_memory_stats()
-        self.name, self.start = name, now
+        record = self.done.setdefault(self.phase, {"seconds": 0.0})
+        record["seconds"] += now - self.start
+        if torch.cuda.is_available():
+            free, total = torch.cuda.mem_get_info()
+            memory = {
+                "allocated": torch.cuda.max_memory_allocated(),
+                "reserved": torch.cuda.max_memory_reserved(),
+                "card": total - free,  # what nvidia-smi shows: context, NCCL and vLLM included
+            }
+            record |= {key: max(value, record.get(key, 0)) for key, value in memory.items()}
+            torch.cuda.reset_peak_memory_stats()
+        self.phase, self.start = phase, now
 
     def take(self) -> dict[str, dict]:
         """The phases that have ended since the last call."""
         done, self.done = self.done, {}
         return done
 
-
-class MeasuredTrainer(CodaGRPOTrainer):
-    """Marks the phases of a step, and gives generated rollouts the lengths that the step is to have."""
-
-    def _generate(self, prompts):
-        self.phases.enter("rollout")
-        output = super()._generate(prompts)
-        self.phases.enter("rewards and log-probabilities")
-        return output
-
-    def _generate_single_turn(self, *args, **kwargs):
-        completion_ids, logprobs = super()._generate_single_turn(*args, **kwargs)
-        self.steps.generated_tokens = sum(map(len, completion_ids))
-        lengths = self.steps.draw(len(completion_ids))
-        generated, filler = completion_ids, self.steps.draw_tokens(lengths)
-        completion_ids = [
-            [*ids, *more[len(ids) :]][:length] for ids, more, length in zip(generated, filler, lengths, strict=True)
-        ]
-        if logprobs is not None:
-            logprobs = [[*values, *[0.0] * length][:length] for values, length in zip(logprobs, lengths, strict=True)]
-        return completion_ids, logprobs
-
-    def _prepare_inputs(self, generation_batch):
-        inputs = super()._prepare_inputs(generation_batch)
-        if self.phases.name == "rewards and log-probabilities":
-            self.phases.enter("forward and backward")
-        return inputs
-
-
-class Steps(TrainerCallback):
-    """Gives every step its kind of lengths, and writes down what it took."""
-
-    def __init__(self, spec: dict, args: CodaGRPOConfig, phases: Phases):
-        self.kinds, self.deadline, self.args, self.phases = spec["steps"], spec["deadline"], args, phases
-        self.max_prompt_length = spec["max_prompt_length"]
-        self.path = Path(spec["folder"]) / f"rank-{args.process_index}.json"
-        self.measured = []
-        self.generated_tokens = 0
+    @property
+    def kind(self) -> str:
+        return self.kinds[len(self.measured)]
 
     def draw(self, rollouts: int) -> list[int]:
         """Lengths of this process's rollouts in the step: its share of those of all processes."""
-        kind, step = self.kinds[len(self.measured)], len(self.measured)
         every = draw_lengths(
-            "equal" if kind == "full" else "lognormal",
+            "equal" if self.kind == "full" else "lognormal",
             self.args.max_completion_length,
             rollouts * self.args.world_size,
-            seed=step // 2,  # the same for a step with grouping and one without, side by side
+            seed=len(self.measured) // 2,  # the same for a step with grouping and one without, side by side
         )
         self.lengths = every[self.args.process_index :: self.args.world_size]
         return self.lengths
@@ -112,8 +78,7 @@ class Steps(TrainerCallback):
     def make_up(self, prompts, trainer) -> dict[str, list]:
         """Rollouts without a model."""
         lengths = self.draw(len(prompts))
-        full = self.kinds[len(self.measured)] == "full"
-        self.prompt_length = self.max_prompt_length if full else min(TYPICAL_PROMPT, self.max_prompt_length)
+        self.prompt_length = min(TYPICAL_PROMPT if self.kind != "full" else sys.maxsize, self.max_prompt_length)
         return {
             "prompt_ids": self.draw_tokens([self.prompt_length] * len(prompts)),
             "completion_ids": self.draw_tokens(lengths),
@@ -121,36 +86,57 @@ class Steps(TrainerCallback):
         }
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.phases.enter("between")
-        self.loading = self.phases.take()
+        self.enter("between")
+        self.loading = self.take()
 
     def on_step_begin(self, args, state, control, **kwargs):
-        args.length_grouping = not self.kinds[len(self.measured)].endswith("-trl")
-        self.phases.take()
-        self.phases.enter("rollout")
+        args.length_grouping = not self.kind.endswith("-trl")
+        self.take()
+        self.enter("rollout")
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
-        self.phases.enter("optimizer")
+        self.enter("optimizer")
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.phases.enter("between")
-        self.measured.append(
-            {
-                "kind": self.kinds[len(self.measured)],
-                "phases": self.phases.take(),
-                "lengths": self.lengths,
-                "prompt_length": self.prompt_length,
-                "generated_tokens": self.generated_tokens,
-            }
-        )
-        card = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-        facts = {"card": card, "loading": self.loading, "steps": self.measured}
+        self.enter("between")
+        step = {"kind": self.kind, "phases": self.take(), "lengths": self.lengths}
+        step |= {"prompt_length": self.prompt_length, "generated_tokens": self.generated_tokens}
+        self.measured.append(step)
+        facts = {"card": hardware(), "loading": self.loading, "steps": self.measured}
         self.path.write_text(json.dumps(facts))
         # All processes must stop at the same step: the first one's clock decides.
         late = torch.tensor(float(time.time() > self.deadline), device=self.args.device)
         if self.args.world_size > 1:
             torch.distributed.broadcast(late, 0)
-        control.should_training_stop = control.should_training_stop or bool(late)
+        control.should_training_stop |= bool(late)
+
+
+class MeasuredTrainer(CodaGRPOTrainer):
+    """Marks the phases of a step, and gives generated rollouts the lengths that the step is to have."""
+
+    def _generate(self, prompts):
+        self.steps.enter("rollout")
+        output = super()._generate(prompts)
+        self.steps.enter("rewards and log-probabilities")
+        return output
+
+    def _generate_single_turn(self, *args, **kwargs):
+        generated, logprobs = super()._generate_single_turn(*args, **kwargs)
+        self.steps.generated_tokens = sum(map(len, generated))
+        lengths = self.steps.draw(len(generated))
+        filler = self.steps.draw_tokens(lengths)
+        completion_ids = [
+            [*ids, *more[len(ids) :]][:length] for ids, more, length in zip(generated, filler, lengths, strict=True)
+        ]
+        if logprobs is not None:
+            logprobs = [[*values, *[0.0] * length][:length] for values, length in zip(logprobs, lengths, strict=True)]
+        return completion_ids, logprobs
+
+    def _prepare_inputs(self, generation_batch):
+        inputs = super()._prepare_inputs(generation_batch)
+        if self.steps.phase == "rewards and log-probabilities":
+            self.steps.enter("forward and backward")
+        return inputs
 
 
 def measure_transfer(trainer: MeasuredTrainer) -> None:
@@ -158,17 +144,11 @@ def measure_transfer(trainer: MeasuredTrainer) -> None:
     transfer = trainer.vllm_generation.sync_weights
 
     def sync_weights() -> None:
-        trainer.phases.enter("weight transfer")
+        trainer.steps.enter("weight transfer")
         transfer()
-        trainer.phases.enter("rollout")
+        trainer.steps.enter("rollout")
 
     trainer.vllm_generation.sync_weights = sync_weights
-
-
-def drop_transfers() -> None:
-    """For a server on a CPU, which cannot be sent weights: NCCL needs GPUs. They are gathered, and go nowhere."""
-    VLLMClient.init_communicator = lambda self, device: None
-    VLLMClient.update_named_params = lambda self, metadata, named_params: deque(named_params, maxlen=0)
 
 
 def verdict(completion_ids, **kwargs):
@@ -177,26 +157,24 @@ def verdict(completion_ids, **kwargs):
 
 
 def main(spec: dict) -> None:
-    phases = Phases()
-    phases.enter("load")
     parser = TrlParser((CodaGRPOConfig, ModelConfig))
     args, model_args, _ = parser.parse_args_and_config(spec["arguments"], return_remaining_strings=True)
     args.model_init_kwargs = {"attn_implementation": model_args.attn_implementation, "dtype": model_args.dtype}
     if args.use_cpu and args.use_vllm:
-        drop_transfers()
-    steps = Steps(spec, args, phases)
-    prompt = " ".join(["1"] * min(TYPICAL_PROMPT, spec["max_prompt_length"]))
-    steps.prompt_length = min(TYPICAL_PROMPT, spec["max_prompt_length"])
+        # A server on a CPU cannot be sent weights: NCCL needs GPUs. They are gathered, and go nowhere.
+        VLLMClient.init_communicator = lambda self, device: None
+        VLLMClient.update_named_params = lambda self, metadata, named_params: deque(named_params, maxlen=0)
+    steps = Steps(spec, args)
     trainer = MeasuredTrainer(
         model_args.model_name_or_path,
         verdict,
         args,
-        Dataset.from_dict({"prompt": [prompt] * args.generation_batch_size}),
+        Dataset.from_dict({"prompt": [" ".join(["1"] * steps.prompt_length)] * args.generation_batch_size}),
         rollout_func=steps.make_up if spec["rollouts"] == "made-up" else None,
         peft_config=get_peft_config(model_args),
         callbacks=[steps],
     )
-    trainer.phases, trainer.steps = phases, steps
+    trainer.steps = steps
     if args.use_vllm:
         measure_transfer(trainer)
     if spec["longest"] is not None:

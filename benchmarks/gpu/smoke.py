@@ -232,7 +232,7 @@ def line(result: dict) -> str:
     if result["status"] != "passed":
         return f"{result['status'].upper()}: {result['why']}"
     facts = result["facts"]
-    peak = "" if facts["peak_gib"] is None else f", {facts['peak_gib']:.2f} GiB at most"
+    peak = f", {facts['peak_gib']:.2f} GiB at most" if facts["peak_gib"] else ""
     return (
         f"PASSED in {result['seconds']:.0f} s: {facts['steps']} steps, {facts['tokens_per_second']:.0f} tokens/s{peak}"
         f", reward {facts['metrics']['reward'][-1]:.3f}, {facts['shaping']['shaped_share']:.0%} shaped"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from timing import hardware
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
@@ -102,14 +103,13 @@ def main(spec: dict) -> None:
 
     if trainer.accelerator.is_main_process:
         trainer.state.save_to_json(str(folder / "state.json"))
-    cuda = args.device.type == "cuda"
     held, total = count_parameters(trainer.model.parameters())
     facts = {
-        "card": torch.cuda.get_device_name() if cuda else "CPU",
+        "card": hardware(),
         "resumed_from": checkpoint and Path(checkpoint).name,
         "step_seconds": watch.seconds,
-        "peak_bytes": torch.cuda.max_memory_allocated() if cuda else None,
-        "card_bytes": watch.card_bytes if cuda else None,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
+        "card_bytes": watch.card_bytes,
         "parameters_held": held,
         "parameters": total,
     }
