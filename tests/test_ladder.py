@@ -1,12 +1,8 @@
 """The ladder: problems, demonstrations, tokenizer, shipped checkpoint, and what makes its rungs easy or hard."""
 
 import random
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -150,24 +146,3 @@ def test_pretraining_makes_a_checkpoint(tmp_path):
     assert {name: weight.shape for name, weight in made.state_dict().items()} == {
         name: weight.shape for name, weight in shipped.state_dict().items()
     }
-
-
-@pytest.mark.slow
-def test_workers_end_with_a_process_that_is_killed(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from coda_trl.ladder.pretrain import make_demonstrations\n"
-        "if __name__ == '__main__':\n    make_demonstrations(2_000_000)\n"
-    )
-    parent = psutil.Popen([sys.executable, script], stderr=subprocess.DEVNULL)
-
-    def workers() -> list[psutil.Process]:
-        return [child for child in parent.children() if "spawn_main" in " ".join(child.cmdline())]
-
-    while not workers() or min(worker.memory_info().rss for worker in workers()) < 2 * 10**8:  # torch is imported
-        time.sleep(0.1)
-    left = workers()
-    parent.kill()
-    parent.wait()
-    _, alive = psutil.wait_procs(left, timeout=30)
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []

@@ -5,9 +5,7 @@ wrong. It knows four ways to write a solution down, of which a longer one is mor
 (problems, tokenizer, demonstrations, checkpoint), so that a method can be tried without a download.
 """
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from .dataset import TRAINING_SHARES, make_dataset
 from .problems import RUNGS, Problem, ends_in_sum, sample_problem
@@ -23,9 +21,3 @@ __all__ = [
     "make_dataset",
     "sample_problem",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "ladder_reward":  # where it was before; rewards are a layer above, and load TRL
-        return import_module("coda_trl.rewards").ladder_reward
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,19 +37,7 @@ def believed_sum(total: int, addend: int) -> int:
 
 
 def believed_totals(numbers: Sequence[int]) -> list[int]:
-    """
-    Running totals of `numbers`, added up in this order, as the model believes them.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.ladder.arithmetic import believed_totals
-
-    >>> believed_totals([7, 7, 1])
-    [7, 14, 15]
-
-    ```
-    """
+    """Running totals of `numbers`, added up in this order, as the model believes them."""
     totals = [numbers[0]]
     for number in numbers[1:]:
         totals.append(believed_sum(totals[-1], number))

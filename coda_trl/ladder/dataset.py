@@ -15,16 +15,10 @@ def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float]
     Draws a training set.
 
     Args:
-        num_problems (`int`):
-            Number of rows.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the problems.
+        num_problems (`int`), seed (`int`, *optional*, defaults to `0`):
+            Number of rows, and their seed.
         rung_shares (`dict[int, float]`, *optional*):
             Share of each rung. Defaults to `TRAINING_SHARES`.
-
-    Returns:
-        `datasets.Dataset`: Columns `prompt` (conversational), `solution` (the sum, in digits), `source` (`"ladder"`)
-        and `rung`.
 
     Example:
 
@@ -40,9 +34,8 @@ def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float]
     rng = random.Random(f"ladder-{seed}")
     rungs, weights = list(shares), list(shares.values())
     # One after the other, so that a smaller set is the beginning of a larger one.
-    return Dataset.from_list(
-        [as_row(sample_problem(rng.choices(rungs, weights)[0], rng)) for _ in range(num_problems)]
-    )
+    rows = (as_row(sample_problem(rng.choices(rungs, weights)[0], rng)) for _ in range(num_problems))
+    return Dataset.from_list(list(rows))
 
 
 def as_row(problem: Problem) -> dict:

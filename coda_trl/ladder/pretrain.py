@@ -5,13 +5,8 @@ python -m coda_trl.ladder.pretrain --out DIR [--steps N] [--seed S]
 
 import argparse
 import math
-import os
 import random
-import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
 
 import torch
 from tqdm.auto import tqdm
@@ -31,6 +26,7 @@ BUDGET_SHARE = 0.2
 BUDGET_RANGE = (0.5, 1.5)
 # Tokens of the longest demonstration, with its prompt.
 MAX_LENGTH = 68
+CHUNK = 20_000  # demonstrations that share a random generator
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -53,58 +49,30 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config)
 
 
-def _demonstrations(count: int, seed: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """`count` demonstrations: token ids, and the weight of each token in the loss; padded on the right."""
-    rng = random.Random(seed)
-    tokenizer = build_tokenizer()
+def make_demonstrations(
+    count: int, seed: int, tokenizer: PreTrainedTokenizerFast
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids (int16) of demonstrations and their weights in the loss (uint8), shape `(count, MAX_LENGTH)`."""
     ids_of = tokenizer.get_vocab()
     input_ids = torch.full((count, MAX_LENGTH), tokenizer.pad_token_id, dtype=torch.int16)
     weights = torch.zeros((count, MAX_LENGTH), dtype=torch.uint8)
-    for i, rung in enumerate(rng.choices(list(RUNG_SHARES), list(RUNG_SHARES.values()), k=count)):
-        problem = sample_problem(rung, rng)
-        style = rng.choices(list(STYLE_SHARES[rung]), list(STYLE_SHARES[rung].values()))[0]
-        prompt = problem.question.split()
-        words = demonstrate(problem, style)
-        if rng.random() < BUDGET_SHARE:
-            budget = max(1, round((len(words) + 1) * rng.uniform(*BUDGET_RANGE)))
-            prompt += ["Think", "for", str(budget), "tokens."]
-        weight = [0] * len(prompt) + [1] * (len(words) + 1)
-        if style == "direct":
-            weight[-2] = DIRECT_ANSWER_WEIGHT
-        input_ids[i, : len(weight)] = torch.tensor([ids_of[word] for word in (*prompt, *words, tokenizer.eos_token)])
-        weights[i, : len(weight)] = torch.tensor(weight)
+    for start in range(0, count, CHUNK):
+        rng = random.Random(f"demonstrations-{seed}-{start // CHUNK}")
+        rungs = rng.choices(list(RUNG_SHARES), list(RUNG_SHARES.values()), k=min(CHUNK, count - start))
+        for i, rung in enumerate(rungs, start):
+            problem = sample_problem(rung, rng)
+            style = rng.choices(list(STYLE_SHARES[rung]), list(STYLE_SHARES[rung].values()))[0]
+            prompt = problem.question.split()
+            words = [*demonstrate(problem, style), tokenizer.eos_token]
+            if rng.random() < BUDGET_SHARE:
+                budget = max(1, round(len(words) * rng.uniform(*BUDGET_RANGE)))
+                prompt += ["Think", "for", str(budget), "tokens."]
+            weight = [0] * len(prompt) + [1] * len(words)
+            if style == "direct":
+                weight[-2] = DIRECT_ANSWER_WEIGHT
+            input_ids[i, : len(weight)] = torch.tensor([ids_of[word] for word in prompt + words])
+            weights[i, : len(weight)] = torch.tensor(weight)
     return input_ids, weights
-
-
-def _end_with_parent() -> None:
-    """Ends this worker when the process that it works for is killed, which its queues would not tell it."""
-
-    def watch() -> None:
-        wait([parent_process().sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def make_demonstrations(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """
-    Writes demonstrations on all cores. The result depends on `count` and `seed` alone.
-
-    Returns:
-        `tuple[torch.Tensor, torch.Tensor]`: Token ids (int16) and loss weights (uint8), shape `(count, MAX_LENGTH)`.
-    """
-    chunk = 20_000
-    counts = [min(chunk, count - start) for start in range(0, count, chunk)]
-    seeds = [f"demonstrations-{seed}-{i}" for i in range(len(counts))]
-    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
-        # Copied on arrival: tensors from another process are shared memory with an open file each.
-        parts = [
-            (input_ids.clone(), weights.clone())
-            for input_ids, weights in tqdm(
-                pool.map(_demonstrations, counts, seeds), total=len(counts), desc="demonstrations", unit="chunk"
-            )
-        ]
-    return torch.cat([input_ids for input_ids, _ in parts]), torch.cat([weights for _, weights in parts])
 
 
 def pretrain(
@@ -117,23 +85,8 @@ def pretrain(
     device: str = "cuda" if torch.cuda.is_available() else "cpu",
 ) -> None:
     """
-    Trains the ladder model and saves it with its tokenizer, in bfloat16.
-
-    Args:
-        out (`str`):
-            Folder to write to.
-        steps (`int`, *optional*, defaults to `4000`):
-            Optimizer steps.
-        batch_size (`int`, *optional*, defaults to `256`):
-            Demonstrations per step.
-        demonstrations (`int`, *optional*, defaults to `400000`):
-            Size of the set that the batches are drawn from.
-        learning_rate (`float`, *optional*, defaults to `2e-3`):
-            Peak rate of AdamW; 200 steps of warm-up, then a cosine to zero.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the weights, the demonstrations and their order.
-        device (`str`, *optional*):
-            Where to train. Defaults to a GPU if there is one.
+    Trains the ladder model on batches drawn from `demonstrations` of them, and saves it with its tokenizer in bfloat16
+    in the folder `out`. The rate of AdamW peaks after 200 steps, then falls as a cosine to zero.
     """
     start = time.perf_counter()
     torch.manual_seed(seed)
@@ -143,7 +96,7 @@ def pretrain(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(step / 200, 0.5 * (1 + math.cos(math.pi * step / steps)))
     )
-    input_ids, weights = (tensor.to(device) for tensor in make_demonstrations(demonstrations, seed))
+    input_ids, weights = (tensor.to(device) for tensor in make_demonstrations(demonstrations, seed, tokenizer))
 
     for step in (progress := tqdm(range(steps), unit="step", mininterval=2)):
         rows = torch.randint(demonstrations, (batch_size,)).to(device)
@@ -177,9 +130,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coda_trl.ladder.pretrain", description=__doc__.split("\n")[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--steps", type=int, default=4_000)
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--demonstrations", type=int, default=400_000)
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     pretrain(**vars(parser.parse_args()))
 

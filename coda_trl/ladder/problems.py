@@ -11,15 +11,7 @@ RUNGS = {1: 2, 2: 3, 3: 4, 4: 7, 5: 10, 6: 14}
 
 @dataclass(frozen=True)
 class Problem:
-    """
-    A sum to compute.
-
-    Args:
-        rung (`int`):
-            Difficulty, a key of `RUNGS`.
-        numbers (`tuple[int, ...]`):
-            What is to be added.
-    """
+    """A sum to compute: of `numbers`, on a rung of `RUNGS`."""
 
     rung: int
     numbers: tuple[int, ...]
@@ -37,13 +29,7 @@ class Problem:
 
 def sample_problem(rung: int, rng: random.Random) -> Problem:
     """
-    Draws one problem.
-
-    Args:
-        rung (`int`):
-            Difficulty, a key of `RUNGS`.
-        rng (`random.Random`):
-            Source of randomness.
+    Draws one problem of a rung.
 
     Example:
 
@@ -62,13 +48,7 @@ def sample_problem(rung: int, rng: random.Random) -> Problem:
 
 def ends_in_sum(completion: str, answer: str) -> bool:
     """
-    Whether a completion ends in the right answer: its last two words are `ans` and the sum.
-
-    Args:
-        completion (`str`):
-            Text written by the model, end-of-sequence token stripped.
-        answer (`str`):
-            The sum, in digits.
+    Whether a completion, without its end-of-sequence token, ends in `ans` and the right sum.
 
     Example:
 

@@ -30,16 +30,7 @@ BUDGET_WORDS = ["Think", "for", "tokens."]
 
 def demonstrate(problem: Problem, style: str) -> list[str]:
     """
-    Writes a solution in one of the styles, with the model's beliefs, so that it can be wrong.
-
-    Args:
-        problem ([`Problem`]):
-            What to solve.
-        style (`str`):
-            `"direct"`, `"totals"`, `"check"` or `"verbose"`.
-
-    Returns:
-        `list[str]`: Words.
+    Writes a solution in one of the styles, as words. The sums are those that the model believes, which can be wrong.
 
     Example:
 
@@ -58,7 +49,7 @@ def demonstrate(problem: Problem, style: str) -> list[str]:
     counted = believed_totals(numbers)
     words, total = list(map(str, counted)), counted[-1]
     if style == "verbose":
-        restated = [str(numbers[0]), *(f"+{number}" for number in numbers[1:])]
+        restated = problem.question.split()[:-1]
         words = ["okay", "we", "add", "up", *restated, "so", "far", *words, "that", "makes"]
     elif style == "check":
         again = believed_totals(numbers[::-1])

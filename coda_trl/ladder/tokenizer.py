@@ -12,20 +12,7 @@ CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }} {% endfor
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """
-    Word-level tokenizer of the ladder: every number, every `+number` and every word is one token.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.ladder.tokenizer import build_tokenizer
-
-    >>> tokenizer = build_tokenizer()
-    >>> tokenizer.decode(tokenizer("3 +9 =").input_ids)
-    '3 +9 ='
-
-    ```
-    """
+    """Word-level tokenizer of the ladder: every number, every `+number` and every word is one token."""
     addends = (f"+{number}" for number in range(1, LARGEST_NUMBER + 1))
     words = ["<pad>", "<eos>", *WORDS, *BUDGET_WORDS, *addends, *map(str, range(MAX_TOTAL + 1))]
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}))
