@@ -13,11 +13,7 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def check_overrides(trainer: type[GRPOTrainer]) -> None:
     """
-    Compares the methods that a trainer overrides, most of them private in TRL, with those of the installed TRL.
-
-    Args:
-        trainer (`type`):
-            Trainer that marks these methods with `typing_extensions.override`.
+    Compares the methods that a trainer marks with `typing_extensions.override` with those of the installed TRL.
 
     Raises:
         RuntimeError: If TRL no longer has one of them, or takes other arguments there.

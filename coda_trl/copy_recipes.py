@@ -16,16 +16,7 @@ RECIPES = next(folder for folder in (_PACKAGE / "recipes", _PACKAGE.parent / "re
 
 
 def copy_recipes(folder: Path) -> None:
-    """
-    Copies the folder `recipes`. Recipes of the ladder name its checkpoint where it is installed.
-
-    Args:
-        folder (`Path`):
-            Where to. Must not exist.
-
-    Raises:
-        FileExistsError: If it does.
-    """
+    """Copies the folder `recipes` to one that must not exist, with the path of the installed ladder checkpoint."""
     shutil.copytree(RECIPES, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path in folder.glob("ladder/*.yaml"):
         path.write_text(path.read_text().replace("coda_trl/ladder/checkpoint", CHECKPOINT))

@@ -30,19 +30,17 @@ _PADDING_COUNTS_TO_PEFT = ("PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING
 
 def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None) -> bool:
     """
-    Whether a model computes the same for a row wherever its padding stands and however wide the micro-batch is.
+    Whether a model computes the same for a row wherever its padding is and however wide the micro-batch is.
 
     It does with rotary positions of fixed frequencies. It does not with
 
     - learned or sinusoidal absolute positions (GPT-2), which count left padding in TRL;
-    - rotary frequencies that follow from the last position of the forward pass, padding included (`"dynamic"` and
-      `"longrope"`);
-    - layers that padding gets into: RecurrentGemma has it in its state, DeepSeek-V4 compresses it along with tokens,
-      BLT makes patches of it;
-    - layers that go by columns, padding included: Llama 4 scales queries by them, MiniMax-M3 chooses blocks of them;
-    - attention that sees later tokens where no mask forbids it: Doge's;
-    - PEFT's prompt tuning, p-tuning and CPT, which drop the positions that are given to them, so that TRL's padding
-      stands between virtual tokens and prompt, and Lily, whose router averages over a row.
+    - rotary frequencies that follow from the last position of the forward pass (`"dynamic"` and `"longrope"`);
+    - layers that take padding for tokens (RecurrentGemma's state, DeepSeek-V4's compression, BLT's patches) or go by
+      columns (Llama 4's scaled queries, MiniMax-M3's blocks), and attention that sees later tokens where no mask
+      forbids it (Doge);
+    - PEFT's prompt tuning, p-tuning and CPT, which drop the positions that are given to them, so that TRL's padding is
+      between virtual tokens and prompt, and Lily, whose router averages over a row.
 
     Models without rotary positions all count as such, though some of them (OPT, BLOOM, Mamba) would not mind.
 
@@ -51,9 +49,6 @@ def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None
             Configuration of the model.
         peft_type (`str`, *optional*):
             PEFT's name of the method that trains it, such as `"LORA"`.
-
-    Returns:
-        `bool`
 
     Example:
 
@@ -65,8 +60,6 @@ def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None
     >>> dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     >>> [values_ignore_padding(c) for c in (Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic))]
     [True, False, False]
-    >>> values_ignore_padding(Qwen3Config(), peft_type="PROMPT_TUNING")
-    False
 
     ```
     """
@@ -86,20 +79,20 @@ def _loss_mask(batch):
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
     """
-    GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone.
+    GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone. It is
+    of use without CODA: rewards are not shaped, whatever `args.length_shaping` says.
 
     TRL pads every micro-batch to the longest prompt and completion of the process's generation batch
     ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
     methods change:
 
-    - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them anew, few long rows or many short
-      ones together, so that padding and passes cost the least time. No micro-batch holds more tokens than TRL's do
-      when rollouts run to `max_completion_length`. Those left over are empty. Rows never move to another optimizer
-      step or process. All processes cut alike, so that their forward passes stay in step.
-      With `args.skip_zero_advantages`, and without a KL term, rows whose advantage is 0 are left out, as they add
-      nothing to the gradient. Denominators of the loss still count them. Old log-probabilities are computed here,
-      when it is known which rows need them. A process with fewer rows left than another fills up with rows of a
-      single token, and so does a step with no row left: its gradients are zeros, and its optimizer runs as in TRL.
+    - `_prepare_inputs` cuts the rows of each optimizer step anew, sorted by length, so that padding and passes cost
+      the least time and no micro-batch holds more tokens than TRL's when rollouts run to `max_completion_length`.
+      Micro-batches that are left over are empty. Rows never move to another optimizer step or process, and all
+      processes cut alike, so that their forward passes stay in step. With `args.skip_zero_advantages`, and without a
+      KL term, rows whose advantage is 0 are left out; denominators of the loss still count them. A process with fewer
+      rows left than another fills up with rows of a single token, and so does a step with no row left: its gradients
+      are zeros, and its optimizer runs as in TRL.
     - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
       tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
     - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
@@ -107,14 +100,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
-    For vision-language models all is as in TRL, whether a batch has images or not.
-
-    All is as in TRL, padding too, for models that mind where it stands, such as GPT-2 (see [`values_ignore_padding`]).
-    That keeps TRL's gradients, not the values of generation, in which no padding counts. Recurrent layers that compute
-    in chunks (Qwen3-Next, Qwen3.5, Zamba2) agree but for rounding, since padding shifts their chunks: in float32, some
-    gradients can differ by more than 1e-5.
-
-    It is of use without CODA: rewards are not shaped, whatever `args.length_shaping` says.
+    All is as in TRL, padding too, for vision-language models and for models that mind where padding is, such as GPT-2
+    (see [`values_ignore_padding`]). Recurrent layers that compute in chunks (Qwen3-Next, Qwen3.5, Zamba2) agree but
+    for rounding, since padding shifts their chunks: in float32, some gradients can differ by more than 1e-5.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -205,8 +193,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if self._buffered_inputs is buffered or not self._regroups:
             return inputs
-        # Optimizer steps begin at multiples of `gradient_accumulation_steps`, passes over the buffer at multiples of
-        # `steps_per_generation`. So blocks of their greatest common divisor never straddle two optimizer steps.
+        # Optimizer steps begin at multiples of the first, passes over the buffer at multiples of the second. So blocks
+        # of their greatest common divisor never straddle two optimizer steps.
         size = math.gcd(self.args.gradient_accumulation_steps, self.args.steps_per_generation)
         batches = self._buffered_inputs
         self._buffered_inputs = [
@@ -288,8 +276,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     def _plan(self, widths, batch_size, most=None):
         """
-        Indices of the rows of each micro-batch, widest first, without those of width 0. Planned from the largest width
-        that any process has at each place, so that all processes plan alike. There is one row at least.
+        Indices of the rows of each micro-batch, widest first, without those of width 0, but one row at least. All
+        processes plan alike, from the largest width that any of them has at each place.
         """
         order = widths.argsort(descending=True, stable=True)
         widest = gather(widths[order]).view(-1, len(order)).amax(dim=0).tolist()

@@ -32,21 +32,15 @@ class RewardArguments:
 
 def find_reward(name: str, max_completion_length: int) -> Callable:
     """
-    Finds a reward function.
-
-    Args:
-        name (`str`):
-            A key of `REWARD_FUNCTIONS`, or a dotted path.
-        max_completion_length (`int`):
-            Longest completion in tokens, for the punishment of overlong ones: as in DAPO, it sets in over the last
-            quarter.
+    Finds a reward function: a key of `REWARD_FUNCTIONS`, or a dotted path.
 
     Raises:
         ValueError: If there is no such function.
     """
     if name == "get_soft_overlong_punishment":
         punishment = REWARD_FUNCTIONS[name]
-        return punishment(max_completion_len=max_completion_length, soft_punish_cache=max_completion_length // 4)
+        last_quarter = max_completion_length // 4  # as in DAPO
+        return punishment(max_completion_len=max_completion_length, soft_punish_cache=last_quarter)
     if name == "get_repetition_penalty_reward":
         return REWARD_FUNCTIONS[name]()
     if name in REWARD_FUNCTIONS:

@@ -29,10 +29,8 @@ def published_metrics(
             Generated tokens.
         shaped ([`~shaping.ShapedRewards`]):
             Result of [`~shaping.shape_rewards`] on them.
-        tau_easy (`float`):
-            Success rate from which the easy condition counts as triggered.
-        tau_hard (`float`):
-            Success rate down to which the hard condition counts as triggered.
+        tau_easy (`float`), tau_hard (`float`):
+            Success rates from which, and down to which, the easy and the hard condition count as triggered.
 
     Returns:
         `dict[str, float]`: Lengths in tokens, everything else a share or a reward. NaN is a mean over nothing, as the
@@ -95,10 +93,7 @@ def regime_metrics(
             Whether a rollout was cut off by the length limit.
 
     Returns:
-        `dict[str, float]`: `coda/<regime>/{share,mean_length,accuracy,clipped_ratio}` (length in tokens, the others in
-        [0, 1]), `coda/all_wrong/mean_length` (tokens, groups without a right answer), `coda/unscorable_ratio` (share
-        of rollouts), and `coda/frac_zero_std_base`, `coda/frac_zero_std_shaped` (share of
-        groups in which every rollout has the same base or shaped reward).
+        `dict[str, float]`: Lengths in tokens, all others in [0, 1]; `docs/diagnose.md` explains each.
     """
     groups = (shaped.success_rate.shape[0], -1)
     reward, length, truncated = rewards.view(groups), lengths.view(groups).float(), truncated.view(groups).float()

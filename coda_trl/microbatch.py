@@ -1,9 +1,9 @@
 """Micro-batches as long as they need to be, as pure functions of tensors.
 
-TRL cuts a generation batch into micro-batches in random order and leaves them all as wide as its longest prompt plus
-its longest completion. The functions here plan other cuts (rows sorted by length, few long ones or many short ones
-together within a budget of tokens, so that they take the least time), regroup batches accordingly, and lay rows out
-without padding between or before their tokens. The trainer decides when that leaves the gradient as it is.
+TRL cuts a generation batch into micro-batches in random order, all as wide as its longest prompt plus its longest
+completion. The functions here plan other cuts (few long rows or many short ones together), regroup batches
+accordingly, and lay rows out without padding between or before their tokens. `length_grouping` decides when that
+leaves the gradient as it is.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that come again need no new memory and suit tensor cores
+WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that recur need no new memory and suit tensor cores
 # Time that a forward and backward pass takes whatever its length (launching kernels, gathering weights), in tokens:
 # 3,400 and 5,700 for Qwen3-0.6B on two H200, up to 19,500 on an H100 (benchmarks/pass_cost.py).
 PASS_COST = 8192
@@ -19,14 +19,7 @@ PASS_COST = 8192
 
 def width_multiple(longest: int | None) -> int:
     """
-    What to round widths up to: `WIDTH_MULTIPLE`, or an eighth of the longest completion where those are short.
-
-    Args:
-        longest (`int` or `None`):
-            Longest possible completion, in tokens. `None`: there is no limit.
-
-    Returns:
-        `int`: A power of two from 8 to 64.
+    What to round widths up to: `WIDTH_MULTIPLE`, or a power of two of at most an eighth of the longest completion.
 
     Example:
 
@@ -52,7 +45,7 @@ def cheapest_fill(
 
     Args:
         widths (`Sequence[int]`):
-            Width of each row in tokens, descending, so that the first row of a micro-batch is its widest.
+            Width of each row in tokens, descending.
         budget (`int`):
             Largest number of tokens of a micro-batch, padding included. A wider row gets a micro-batch of its own.
         most (`int`, *optional*):
@@ -98,16 +91,8 @@ def cheapest_fill(
 
 def blank(batch: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch.Tensor]:
     """
-    Masks all of some rows but the last token of their prompts, the least that a forward pass can take.
-
-    Args:
-        batch (`dict[str, torch.Tensor]`):
-            With `prompt_mask` of shape `(B, P)`, prompts padded on the left, and `completion_mask` of shape `(B, C)`.
-        rows (`torch.Tensor` of shape `(B,)`):
-            `True` for the rows in question.
-
-    Returns:
-        `dict[str, torch.Tensor]`: The batch with other masks.
+    Masks all of some rows but the last token of their prompts, the least that a forward pass can take. `rows` is
+    `True` for these rows, shape `(B,)`.
     """
     prompt_mask = batch["prompt_mask"].clone()
     prompt_mask[rows, :-1] = 0
@@ -119,16 +104,8 @@ def blank(batch: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch
 
 def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
     """
-    Makes new batches of the rows of batches.
-
-    Args:
-        batches (`Sequence[dict[str, torch.Tensor]]`):
-            Batches with the same keys. A tensor without dimensions belongs to all rows.
-        plan (`Sequence[torch.Tensor]`):
-            Indices, among the rows of all batches, of the rows of each new batch.
-
-    Returns:
-        `list[dict[str, torch.Tensor]]`: The new batches.
+    Makes new batches of the rows of batches that have the same keys. `plan` holds indices, among the rows of all
+    batches, for each new batch. A tensor without dimensions belongs to all rows.
     """
     merged = {
         key: value if value.ndim == 0 else torch.cat([batch[key] for batch in batches])
@@ -139,19 +116,9 @@ def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Ten
 
 def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict[str, torch.Tensor]:
     """
-    Cuts off the columns behind the longest completion of a batch. The loss of hundreds of short rows, as wide as the
-    longest completion of all batches, would take more memory than that of a few long rows ever does.
-
-    Args:
-        batch (`dict[str, torch.Tensor]`):
-            Tensors of shape `(B, P)`, whose keys begin with `prompt_`, and of shapes `(B, C)`, `(B, 1)`, `(B,)` and
-            `()`. `completion_mask` is 1 for tokens, 0 behind them.
-        multiple (`int`, *optional*, defaults to `64`):
-            What widths are rounded up to a multiple of. As many columns are left besides, for whole rows to be rounded
-            up as well.
-
-    Returns:
-        `dict[str, torch.Tensor]`: Views of the same tensors.
+    Cuts off the columns behind the longest completion of a batch, whose `completion_mask` is 1 for tokens, 0 behind
+    them. The loss of hundreds of short rows, as wide as the longest completion of all batches, would take more memory
+    than that of a few long rows ever does. Up to twice `multiple` columns more stay, for rows to be rounded up.
     """
     width = int(padded_widths(batch["completion_mask"], multiple).max()) + multiple
     return {
@@ -160,18 +127,7 @@ def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict
 
 
 def padded_widths(attention_mask: torch.Tensor, multiple: int = WIDTH_MULTIPLE) -> torch.Tensor:
-    """
-    Width that each row needs: its number of tokens, rounded up, but no wider than it came.
-
-    Args:
-        attention_mask (`torch.Tensor` of shape `(B, T)`):
-            1 for tokens, 0 for padding.
-        multiple (`int`, *optional*, defaults to `64`):
-            What widths are rounded up to a multiple of.
-
-    Returns:
-        `torch.Tensor` of shape `(B,)`
-    """
+    """Width that each row of a mask `(B, T)` needs: its tokens, rounded up, but at most `T`. Shape `(B,)`."""
     lengths = attention_mask.sum(dim=1)
     return (-(-lengths // multiple) * multiple).clamp(min=multiple, max=attention_mask.size(1))
 
@@ -186,12 +142,12 @@ class LeftAligned:
 
     Args:
         input_ids (`torch.Tensor` of shape `(B, W)`):
-            Tokens. What stands behind a row's last token means nothing.
+            Tokens. What is behind a row's last token means nothing.
         attention_mask (`torch.Tensor` of shape `(B, W)`):
             1 for tokens, 0 behind them.
         position_ids (`torch.Tensor` of shape `(B, W)`):
-            Column in which each token stood, its position in TRL. To rotary embeddings only distances matter, but not
-            to their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
+            Column of each token before, its position in TRL. To rotary embeddings only distances matter, but not to
+            their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
         completion_mask (`torch.Tensor` of shape `(B, W)`):
             1 for the tokens of the completion.
         logits_to_keep (`int`):
@@ -219,17 +175,8 @@ class LeftAligned:
         multiple: int = WIDTH_MULTIPLE,
     ) -> "LeftAligned":
         """
-        Lays rows out anew.
-
-        Args:
-            input_ids (`torch.Tensor` of shape `(B, P+C)`):
-                Prompts padded on the left, followed by completions padded on the right.
-            attention_mask (`torch.Tensor` of shape `(B, P+C)`):
-                1 for tokens, 0 for padding.
-            logits_to_keep (`int`):
-                Width `C` of the completions.
-            multiple (`int`, *optional*, defaults to `64`):
-                What the new width is rounded up to a multiple of.
+        Lays out rows `(B, P+C)` anew: prompts padded on the left, completions, of width `logits_to_keep`, on the
+        right. The new width is rounded up to a multiple of `multiple`.
         """
         device = input_ids.device
         prompt_width = input_ids.size(1) - logits_to_keep
@@ -253,14 +200,5 @@ class LeftAligned:
         )
 
     def restore(self, values: torch.Tensor) -> torch.Tensor:
-        """
-        Brings per-token values back to the original completion columns.
-
-        Args:
-            values (`torch.Tensor` of shape `(B, logits_to_keep)`):
-                Values of the last columns.
-
-        Returns:
-            `torch.Tensor` of shape `(B, C)`: Values of the completion, 0 where there is no token.
-        """
+        """Values `(B, logits_to_keep)` of the last columns in the original columns `(B, C)`, 0 without a token."""
         return values.gather(1, self.columns).masked_fill(self.padding, 0)

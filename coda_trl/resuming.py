@@ -1,5 +1,4 @@
-"""
-Which checkpoint a run resumes from: the last complete one.
+"""Which checkpoint a run resumes from: the last complete one.
 
 Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Accelerate calls it so where several processes
 train on CPUs, and transformers loads optimizers to the device of that name.
@@ -29,14 +28,8 @@ torch.serialization.register_package(
 
 def find_last_whole_checkpoint(output_dir: str) -> str | None:
     """
-    Finds the last checkpoint of a run, leaving out those that were interrupted or damaged, with a warning for each.
-
-    Args:
-        output_dir (`str`):
-            Output folder of the run. Need not exist.
-
-    Returns:
-        `str`, *optional*: Folder of the checkpoint, `None` if there is none.
+    The last checkpoint in the output folder of a run, `None` if there is none. Those that were interrupted or damaged
+    are left out, with a warning for each.
     """
     steps = {
         int(match[1]): path
@@ -53,14 +46,10 @@ def find_last_whole_checkpoint(output_dir: str) -> str | None:
 
 def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
     """
-    Whether a run has nothing left to do: [`~transformers.Trainer`] would train one more step, and save that.
+    Whether a run has made all the steps or epochs that `args` asks for, which may be more than before.
+    [`~transformers.Trainer`] would train one more step, and save that.
 
-    Args:
-        checkpoint (`str`):
-            Folder of its last checkpoint.
-        args ([`~transformers.TrainingArguments`]):
-            What is asked for now, which may be more steps or epochs than before. Its output folder has the state of a
-            finished run even where its last checkpoint was deleted for the best one.
+    The output folder has the state of a finished run even where its last checkpoint was deleted for the best one.
     """
     saved = Path(args.output_dir, TRAINER_STATE_NAME)
     for path in (Path(checkpoint, TRAINER_STATE_NAME), *([saved] if saved.is_file() else [])):
@@ -76,19 +65,13 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
 
 def find_damage(checkpoint: Path) -> str | None:
     """
-    What is wrong with a checkpoint of [`~transformers.Trainer`], from a few kilobytes of each file.
+    What is wrong with a checkpoint of [`~transformers.Trainer`] in any layout (one file, shards, an adapter,
+    DeepSpeed, FSDP), from a few kilobytes of each file. `None` if nothing was found.
 
     `trainer_state.json` is written last, so without it the writing was interrupted. Files cut short (a full disk, a
     node that lost power, a copy that broke off) no longer fit the table of contents that safetensors have in front,
-    and those of `torch.save` at their end. Files of other kinds, as of sharded optimizers, are taken as they are.
-    Changed bytes inside tensors are not found.
-
-    Args:
-        checkpoint (`Path`):
-            Folder of the checkpoint, in any layout: one file, shards, an adapter, DeepSpeed, FSDP.
-
-    Returns:
-        `str`, *optional*: What is wrong, `None` if nothing was found.
+    and those of `torch.save` at their end. Files of other kinds, as of sharded optimizers, and bytes inside tensors
+    are not checked.
     """
     if not (checkpoint / TRAINER_STATE_NAME).is_file():
         return f"{TRAINER_STATE_NAME}, which is written last, is missing"

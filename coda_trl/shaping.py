@@ -32,10 +32,8 @@ class ShapedRewards:
             `length_stats="correct"`). NaN where the base reward is NaN.
         success_rate (`torch.Tensor` of shape `(P,)`):
             Share of correct rollouts among the scorable ones, in [0, 1]. NaN for a group without a scorable rollout.
-        w_easy (`torch.Tensor` of shape `(P,)`):
-            CODA's easy-side gate, in [0, 1]. Given for every method, as it describes the group; only `"coda"` uses it.
-        w_hard (`torch.Tensor` of shape `(P,)`):
-            CODA's hard-side gate, in [0, 1]. Likewise.
+        w_easy, w_hard (`torch.Tensor` of shape `(P,)`):
+            CODA's gates, in [0, 1]. Given for every method, as they describe the group; only `"coda"` uses them.
     """
 
     rewards: torch.Tensor
@@ -106,15 +104,13 @@ def shape_rewards(
         num_generations (`int`):
             Group size `G`.
         method (`str`, *optional*, defaults to `"coda"`):
-            One of `"none"`, `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`, `"linear"`, `"alp"`, `"gr3"`.
-        alpha (`float`, *optional*, defaults to `0.2`):
-            CODA: strength of the easy-side penalty, in [0, 1] so that a correct rollout never earns less than 0.
-        beta (`float`, *optional*, defaults to `0.2`):
-            CODA: strength of the hard-side bonus, at least 0.
-        tau_easy (`float`, *optional*, defaults to `0.75`):
-            CODA: success rate above which a group is easy. 1 switches the penalty off.
-        tau_hard (`float`, *optional*, defaults to `0.25`):
-            CODA: success rate below which a group is hard. 0 switches the bonus off.
+            One of the above.
+        alpha (`float`, *optional*, defaults to `0.2`), beta (`float`, *optional*, defaults to `0.2`):
+            CODA: strengths of the easy-side penalty, in [0, 1] so that a correct rollout never earns less than 0, and
+            of the hard-side bonus, at least 0.
+        tau_easy (`float`, *optional*, defaults to `0.75`), tau_hard (`float`, *optional*, defaults to `0.25`):
+            CODA: success rates above which a group is easy, and below which it is hard. At 1 there is no penalty, at 0
+            no bonus.
         length_stats (`str`, *optional*, defaults to `"group"`):
             CODA and VLP: whose lengths give mean and standard deviation: all scorable rollouts of the group
             (`"group"`, the paper) or the correct ones (`"correct"`, the published code; a single correct rollout has
@@ -123,16 +119,14 @@ def shape_rewards(
             CODA: give the hard-side bonus to wrong rollouts as well (the paper's ablation; lengths run away).
         gamma (`float`, *optional*, defaults to `0.1`):
             VLP: strength of the penalty, in [0, 1].
-        tau (`float`, *optional*, defaults to `0.75`):
-            ASRR: success rate above which lengths are penalised.
-        zeta (`float`, *optional*, defaults to `0.5`):
-            ASRR: strength of the penalty, at least 0.
+        tau (`float`, *optional*, defaults to `0.75`), zeta (`float`, *optional*, defaults to `0.5`):
+            ASRR: success rate above which lengths are penalised, and strength of the penalty, at least 0.
         window (`float`, *optional*, defaults to `2048`):
             ASRR: tokens beyond the shortest correct rollout at which the penalty is full.
         eta (`float`, *optional*, defaults to `3e-4`):
             L1: reward per token of distance from the budget, at least 0.
         n_gold (`torch.Tensor` of shape `(P*G,)`, *optional*):
-            L1: token budget of each rollout. Required by `"l1_exact"` and `"l1_max"`.
+            L1: token budget of each rollout. Required.
         linear_weight (`float`, *optional*, defaults to `0.25`):
             Linear: what the longest rollout of a group with success rate 1 loses, at least 0.
         alp_beta (`float`, *optional*, defaults to `1e-7`):
@@ -210,32 +204,16 @@ def shape_rewards(
 
 @dataclass(frozen=True)
 class Group:
-    """
-    All that a method may look at, for `P` groups of `G` rollouts at once.
+    """All that a method may look at, for `P` groups of `G` rollouts at once: shape `(P, G)`, or `(P, 1)`."""
 
-    Args:
-        correct (`torch.Tensor` of shape `(P, G)`):
-            Base reward: 1 for correct rollouts, 0 for all others.
-        scorable (`torch.Tensor` of shape `(P, G)`):
-            0 for rollouts that cannot be scored, 1 for all others.
-        length (`torch.Tensor` of shape `(P, G)`):
-            Tokens, also of rollouts that cannot be scored: leave them out of every statistic.
-        relative_length (`torch.Tensor` of shape `(P, G)`):
-            Of the sigmoid, in (0, 1).
-        success_rate, w_easy, w_hard (`torch.Tensor` of shape `(P, 1)`):
-            As in [`ShapedRewards`], with 0 for the success rate of a group without a scorable rollout.
-        n_gold (`torch.Tensor` of shape `(P, G)`, *optional*):
-            Token budgets.
-    """
-
-    correct: torch.Tensor
-    scorable: torch.Tensor
-    length: torch.Tensor
-    relative_length: torch.Tensor
-    success_rate: torch.Tensor
-    w_easy: torch.Tensor
-    w_hard: torch.Tensor
-    n_gold: torch.Tensor | None
+    correct: torch.Tensor  # base reward: 1 for correct rollouts, 0 for all others
+    scorable: torch.Tensor  # 0 for rollouts that cannot be scored, 1 for all others
+    length: torch.Tensor  # tokens, also of rollouts that cannot be scored: leave them out of every statistic
+    relative_length: torch.Tensor  # of the sigmoid, in (0, 1)
+    success_rate: torch.Tensor  # `(P, 1)`; 0 for a group without a scorable rollout
+    w_easy: torch.Tensor  # `(P, 1)`
+    w_hard: torch.Tensor  # `(P, 1)`
+    n_gold: torch.Tensor | None  # token budgets
 
 
 # A method is a function of a group and of the parameters it names, and returns the shaping term, shape `(P, G)`. What
@@ -329,15 +307,8 @@ def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool
 
 def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
     """
-    Checks the parameters of [`shape_rewards`].
-
-    Args:
-        method (`str`), length_stats (`str`):
-            As there.
-        names (`dict[str, str]`, *optional*):
-            What the user calls a parameter, where that is another name ([`CodaGRPOConfig`] prefixes them).
-        parameters (`float`):
-            All numbers that [`shape_rewards`] takes.
+    Checks the parameters of [`shape_rewards`]. `names` is what the user calls them, where that is something else
+    ([`CodaGRPOConfig`] prefixes them).
 
     Raises:
         ValueError: Naming the parameter, its value and the range, for the first one out of range.

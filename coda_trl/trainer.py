@@ -34,12 +34,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     rollouts opens an easy-side gate (long correct answers earn a little less) or a hard-side gate (long correct
     answers earn a little more).
 
-    The changes with regard to [`~trl.GRPOTrainer`] are `_generate`, which notes how many tokens the model itself wrote
-    in each rollout (results of tools are not its doing), and `_calculate_rewards`, which shapes the correctness reward
-    where the rewards of all processes have been gathered, so that groups are whole. The shaping term is a reward
-    column of its own, the last entry of `reward_funcs`, called `length_shaping`: TRL logs correctness, term and sum
-    side by side. Evaluation is not shaped. With `length_shaping="none"` there is no such column, and rewards are what
-    they are in TRL. How rollouts share micro-batches is the parent's,
+    It differs from [`~trl.GRPOTrainer`] in `_generate`, which notes how many tokens the model itself wrote in each
+    rollout, and in `_calculate_rewards`, which shapes the correctness reward once the rewards of all processes are
+    gathered, so that groups are complete. The shaping term is a reward column of its own, the last entry of
+    `reward_funcs`, called `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
+    With `length_shaping="none"` there is no such column. How rollouts share micro-batches is the parent's,
     [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
