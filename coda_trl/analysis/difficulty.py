@@ -7,12 +7,12 @@ the problems as the other parts sort them. What holds for samples holds for poli
 to find hard are, on average, less hard for any other. So two runs that are compared sort with equal weight.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..evaluation.bootstrap import NUM_RESAMPLES, Estimate
+from ..evaluation.bootstrap import Estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.comparison import compare_within
 from ..evaluation.metrics import accuracy
@@ -27,11 +27,8 @@ Key = tuple[str, str]  # benchmark, problem id
 
 def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = PERCENTILES) -> np.ndarray:
     """
-    Sorts problems by success rate and cuts the row at percentiles: bucket 0 holds the hardest.
-
-    With the default cuts the hardest and the easiest bucket hold 10% of the problems each, the four between them 20%
-    each. Success rates from a few samples are full of ties; tied problems are put in a random (but fixed) order, so
-    that a cut among them favours none.
+    Sorts problems by success rate and cuts the row at percentiles. Tied problems, of which few samples make many, are
+    put in a random (but fixed) order, so that a cut among them favours none.
 
     Args:
         success_rate (`np.ndarray` of shape `(P,)`):
@@ -61,7 +58,7 @@ def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = 
 
 
 def bucket_names(percentiles: Sequence[float] = PERCENTILES) -> list[str]:
-    """Names of the buckets, hardest first: `"0-10%"` to `"90-100%"`."""
+    """Names of the buckets, hardest first."""
     edges = [0, *percentiles, 100]
     return [f"{low:g}–{high:g}%" for low, high in zip(edges[:-1], edges[1:], strict=True)]
 
@@ -75,8 +72,8 @@ class Sorting:
         keys (`list[tuple[str, str]]` of length `P`):
             Benchmark and id of the problems that all sorting runs have.
         success_rate (`np.ndarray` of shape `(P, parts)`):
-            For every part of the samples the success rate of the other parts, mean over the sorting runs, in [0, 1].
-            NaN where one of them has no other sample with a verdict.
+            For every part the success rate of the other parts, mean over the sorting runs; NaN where one of them has
+            no other sample with a verdict.
     """
 
     keys: list[Key]
@@ -88,14 +85,12 @@ class Sorting:
         return ~np.isnan(self.success_rate)
 
     def bands(self, easy: float = 0.75, hard: float = 0.25) -> dict[str, np.ndarray]:
-        """Whether a part of a problem is easy (rate of at least `easy`), medium or hard (at most `hard`), by band.
-        Shape `(P, parts)` each."""
+        """By band whether a part of a problem is in it: easy at rates from `easy`, hard up to `hard`."""
         is_easy, is_hard = self.success_rate >= easy - 1e-9, self.success_rate <= hard + 1e-9  # means are not exact
         return {"easy": is_easy, "medium": self.sorted & ~is_easy & ~is_hard, "hard": is_hard}
 
     def buckets(self, percentiles: Sequence[float] = PERCENTILES) -> dict[str, np.ndarray]:
-        """Whether a part of a problem is in a bucket, see [`difficulty_buckets`], hardest first, by
-        [`bucket_names`]. Shape `(P, parts)` each."""
+        """By name of the bucket, see [`difficulty_buckets`], whether a part of a problem is in it."""
         bucket = np.full(self.success_rate.shape, -1)
         for part, known in enumerate(self.sorted.T):
             bucket[known, part] = difficulty_buckets(self.success_rate[known, part], percentiles)
@@ -108,11 +103,7 @@ def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
 
     Args:
         runs (`Sequence[Mapping[str, SampleColumns]]`):
-            The runs that decide, each with the same weight, by benchmark. To compare two runs, give both: a third one
-            then changes nothing.
-
-    Returns:
-        `Sorting`: A success rate for every problem and part of its samples.
+            Samples, by benchmark, of the runs that decide, with equal weight: to compare two runs, both.
 
     Example:
 
@@ -143,26 +134,14 @@ def pool_problems(run: Mapping[str, SampleColumns], keys: Sequence[Key]) -> Samp
     """Samples of problems of several benchmarks as one benchmark, in the order of `keys`, with ids
     `benchmark/problem_id`. Problems that the run lacks have no samples."""
     index = {key: row for row, key in enumerate(keys)}
-    chosen, problem, questions = {}, [], np.zeros((len(keys), 2), dtype=np.int64)
+    questions, pieces = np.zeros((len(keys), 2), dtype=np.int64), []
     for name, columns in run.items():
         rows = np.array([index.get((name, problem), -1) for problem in columns.problems], dtype=int)
         questions[rows[rows >= 0]] = columns.questions[rows >= 0]
-        chosen[name] = rows[columns.problem] >= 0
-        problem.append(rows[columns.problem][chosen[name]])
-
-    def join(get: Callable[[SampleColumns], np.ndarray]) -> np.ndarray:
-        return np.concatenate([get(run[name])[kept] for name, kept in chosen.items()])
-
-    return SampleColumns(
-        [f"{name}/{problem}" for name, problem in keys],
-        questions,
-        np.concatenate(problem),
-        join(lambda columns: columns.sample),
-        join(lambda columns: columns.correct),
-        join(lambda columns: columns.tokens),
-        join(lambda columns: columns.truncated),
-        {count: join(lambda columns, count=count: columns.counts[count]) for count in next(iter(run.values())).counts},
-    )
+        chosen = rows[columns.problem] >= 0
+        pieces.append({"problem": rows[columns.problem][chosen]} | columns.values(chosen))
+    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    return SampleColumns.of([f"{name}/{id}" for name, id in keys], questions, joined.pop("problem"), joined)
 
 
 @dataclass(frozen=True)
@@ -177,10 +156,8 @@ class BucketComparison:
             Problems in it that both runs have. One near a cut may be in two buckets, each time with other samples.
         success_rate (`float`):
             Success rate of the sorting runs on the samples that did not sort.
-        token_ratio (`Estimate`):
-            Mean tokens of the run over those of the reference: below 1 it spends less.
-        accuracy_points (`Estimate`):
-            Accuracy difference, run minus reference, in percentage points.
+        token_ratio, accuracy_points (`Estimate`):
+            Mean tokens of the run over those of the reference, and accuracies, run minus reference, in points.
     """
 
     name: str
@@ -195,23 +172,18 @@ def compare_buckets(
     reference: Mapping[str, SampleColumns],
     percentiles: Sequence[float] = PERCENTILES,
     sorted_by: Sequence[Mapping[str, SampleColumns]] | None = None,
-    num_resamples: int = NUM_RESAMPLES,
 ) -> list[BucketComparison]:
     """
     Compares a run with a reference by difficulty, pairing them by problem and cross-fitting the difficulty: see
     [`sort_problems`].
 
     Args:
-        run (`Mapping[str, SampleColumns]`):
+        run, reference (`Mapping[str, SampleColumns]`):
             Samples by benchmark.
-        reference (`Mapping[str, SampleColumns]`):
-            The same of the run compared with.
         percentiles (`Sequence[float]`, *optional*, defaults to `(10, 30, 50, 70, 90)`):
             Where to cut, see [`difficulty_buckets`].
         sorted_by (`Sequence[Mapping[str, SampleColumns]]`, *optional*):
             The runs whose success rate sorts the problems. Defaults to the two.
-        num_resamples (`int`, *optional*, defaults to `2000`):
-            Number of bootstrap resamples.
 
     Returns:
         `list[BucketComparison]`: The buckets that hold a problem of both, hardest first.
@@ -221,14 +193,10 @@ def compare_buckets(
     mine, theirs, *others = (pool_problems(samples, sorting.keys).in_parts for samples in (run, reference, *sorters))
     rows = []
     for name, chosen in sorting.buckets(percentiles).items():
-        result = compare_within(mine, theirs, chosen, name, num_resamples)
+        result = compare_within(mine, theirs, chosen, name)
         if result.num_problems:
             success_rate = float(np.mean([accuracy(parts).within(chosen).value for parts in others]))
-            ratio = _as_ratio(result.token_change)
+            change = vars(result.token_change).values()
+            ratio = Estimate(*(None if end is None else 1 + end / 100 for end in change))
             rows.append(BucketComparison(name, result.num_problems, success_rate, ratio, result.accuracy_points))
     return rows
-
-
-def _as_ratio(change: Estimate) -> Estimate:
-    """Tokens over those of the reference, from their relative change in percent."""
-    return Estimate(*(None if end is None else 1 + end / 100 for end in (change.value, change.low, change.high)))

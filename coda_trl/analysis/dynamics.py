@@ -21,10 +21,8 @@ class Curve:
     One logged quantity over training.
 
     Args:
-        steps (`np.ndarray` of shape `(T,)`):
-            Optimiser steps, ascending.
-        values (`np.ndarray` of shape `(T,)`):
-            What was logged then.
+        steps, values (`np.ndarray` of shape `(T,)`):
+            Optimiser steps, ascending, and what was logged then.
     """
 
     steps: np.ndarray
@@ -98,8 +96,8 @@ def evaluation_histories(log_history: Sequence[dict[str, Any]]) -> dict[str, lis
     """
     What TRL's evaluation during training logged, by evaluation set, under the names that training has.
 
-    TRL writes one entry for each evaluation set, with `eval_` before every name. With several sets, only what
-    transformers adds (such as `eval_<set>_runtime`) tells them apart.
+    TRL writes one entry for each set, with `eval_` before every name. Only what transformers adds (such as
+    `eval_<set>_runtime`) tells several apart.
 
     Args:
         log_history (`Sequence[dict[str, Any]]`):

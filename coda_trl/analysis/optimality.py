@@ -17,10 +17,8 @@ class BudgetCurve:
     Probability of success within a token budget: a staircase.
 
     Args:
-        budgets (`np.ndarray` of shape `(M,)`):
-            Budgets in tokens at which it rises, ascending; the first is 0.
-        success (`np.ndarray` of shape `(M,)`):
-            Probability from that budget on, in [0, 1]; the first is 0, unless an answer of no tokens was correct.
+        budgets, success (`np.ndarray` of shape `(M,)`):
+            Budgets in tokens at which it rises, from 0, ascending, and the probability from each on, in [0, 1].
     """
 
     budgets: np.ndarray
@@ -44,16 +42,11 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
     """
     Probability of success within a token budget, under truncation of one run; every problem weighs the same.
 
-    Args:
-        problem (`np.ndarray` of shape `(N,)`):
-            Index of the problem of every sample.
-        correct (`np.ndarray` of shape `(N,)`):
-            1 for a correct sample, 0 for a wrong one, NaN for one without a verdict, which is left out.
-        tokens (`np.ndarray` of shape `(N,)`):
-            Generated tokens.
+    Beyond the longest correct sample the curve says nothing but that the run did no better.
 
-    Returns:
-        `BudgetCurve`: The curve. Beyond the longest correct sample it says nothing but that the run did no better.
+    Args:
+        problem, correct, tokens (`np.ndarray` of shape `(N,)`):
+            Index of the problem of every sample; 1, 0, or NaN without a verdict, which is left out; generated tokens.
 
     Raises:
         ValueError: If no sample has a verdict.
@@ -85,16 +78,9 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
 
 def best_budgets(curve: BudgetCurve) -> list[tuple[float, int]]:
     """
-    Best budgets for all prices, by the corners of the curve's upper concave envelope.
-
-    Args:
-        curve (`BudgetCurve`):
-            Probability of success by budget.
-
-    Returns:
-        `list[tuple[float, int]]`: Pairs of a price (probability per token) and a budget (tokens), prices falling and
-        budgets rising. From a price down to the next one, its budget maximises `Pr(correct | n) - price * n`; above
-        the first price the best budget is 0. Empty if nothing was ever correct.
+    Best budgets for all prices, by the corners of the curve's upper concave envelope: pairs of a price (probability
+    per token) and a budget (tokens), prices falling. From a price down to the next one, its budget maximises
+    `Pr(correct | n) - price * n`; above the first price the best budget is 0. Empty if nothing was ever correct.
     """
     corners = [0]
     for point in range(1, len(curve.budgets)):
@@ -113,19 +99,8 @@ def _slope(curve: BudgetCurve, start: int, end: int) -> float:
 
 def best_budget(curve: BudgetCurve, price: float) -> int:
     """
-    The budget n* that maximises `Pr(correct | n) - price * n`.
-
-    Args:
-        curve (`BudgetCurve`):
-            Probability of success by budget.
-        price (`float`):
-            Price in probability per token, at least 0.
-
-    Returns:
-        `int`: Tokens; 0 if no answer is worth its price, and the smaller one if two are worth the same.
-
-    Raises:
-        ValueError: If the price is negative.
+    The budget n* in tokens that maximises `Pr(correct | n) - price * n`: 0 if no answer is worth its price, and the
+    smaller one if two are worth the same. A negative price (probability per token) is a `ValueError`.
     """
     if price < 0:
         raise ValueError(f"price must be at least 0, got {price}")

@@ -1,7 +1,6 @@
 """Overthinking (the paper's appendix): restatements of the problem, and repeated verification.
 
-The paper shows them by an example; here they are counted. Both counts are deliberately crude and work on words alone,
-so that they can be read off a response by hand.
+The paper shows them by an example; here they are counted, by words alone, so that a reader can count along.
 """
 
 import re
@@ -34,10 +33,6 @@ class Restatements:
     problem of 3 to 5 words counts as repeated only as a whole; a shorter one never, because using its numbers would
     pass for repeating it.
 
-    Args:
-        problem (`str`):
-            Text of the problem.
-
     Example:
 
     ```python
@@ -64,12 +59,9 @@ class Restatements:
 
 
 def count_verifications(completion: str) -> int:
-    """Number of times a response announces or mentions a check: forms of check, re-check, double-check, cross-check,
+    """
+    Number of times a response announces or mentions a check: forms of check, re-check, double-check, cross-check,
     verify, re-evaluate, re-examine and confirm, as whole words.
-
-    Args:
-        completion (`str`):
-            The response.
 
     Example:
 

@@ -11,14 +11,7 @@ REFLECTIVE_TERMS = (
 )  # fmt: skip
 
 
-def _compile_terms() -> re.Pattern[str]:
-    # Longest first, so that "check again" is not found as a shorter term it begins with.
-    alternatives = (re.escape(term) for term in sorted(REFLECTIVE_TERMS, key=len, reverse=True))
-    joined = "|".join(term.replace(r"\ ", r"\s+").replace(r"\-", "[-\u2010\u2011]") for term in alternatives)
-    return re.compile(rf"\b(?:{joined})\b")
-
-
-_REFLECTIVE = _compile_terms()
+_REFLECTIVE = re.compile(rf"\b(?:{'|'.join(REFLECTIVE_TERMS)})\b".replace(" ", r"\s+").replace("-", "[-\u2010\u2011]"))
 
 
 def is_reflective(completion: str) -> bool:
@@ -26,12 +19,8 @@ def is_reflective(completion: str) -> bool:
     Whether a response holds at least one of the paper's 17 reflective terms.
 
     A term matches as a whole word: the characters beside it are not letters, digits or underscores. So `wait` is found
-    in "Wait, no" and "wait-list", not in "waiting" or "await", and `verify` not in "verifying". Case does not matter,
-    a space matches any white space (a line break too), and a hyphen also the typographic hyphens U+2010 and U+2011.
-
-    Args:
-        completion (`str`):
-            The response.
+    in "Wait, no" and "wait-list", not in "waiting". Case does not matter, a space matches any white space, and a
+    hyphen also the typographic hyphens U+2010 and U+2011.
 
     Example:
 

@@ -7,7 +7,7 @@ import json
 import os
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,8 @@ from .metrics import Outcomes
 from .samples import read_samples
 
 Count = Callable[[Mapping[str, Any]], float]
+
+PER_SAMPLE = ("sample", "correct", "tokens", "truncated")
 
 # Parts that the samples of a problem are divided into, so that some can sort problems and others be measured.
 PARTS = 4
@@ -88,14 +90,20 @@ class SampleColumns:
     def take(self, chosen: np.ndarray) -> "SampleColumns":
         """Some of the samples, chosen by an array of shape `(N,)`, with the problems that they belong to."""
         kept, problem = np.unique(self.problem[chosen], return_inverse=True)
-        return replace(
-            self,
-            problems=[self.problems[index] for index in kept],
-            questions=self.questions[kept],
-            problem=problem,
-            counts={name: values[chosen] for name, values in self.counts.items()},
-            **{name: vars(self)[name][chosen] for name in ("sample", "correct", "tokens", "truncated")},
-        )
+        problems = [self.problems[index] for index in kept]
+        return SampleColumns.of(problems, self.questions[kept], problem, self.values(chosen))
+
+    @classmethod
+    def of(
+        cls, problems: list[str], questions: np.ndarray, problem: np.ndarray, values: dict[str, np.ndarray]
+    ) -> "SampleColumns":
+        """Columns from [`SampleColumns.values`]."""
+        return cls(problems, questions, problem, *(values.pop(name) for name in PER_SAMPLE), counts=values)
+
+    def values(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
+        """Numbers and counts of some of the samples, by name."""
+        columns = {name: vars(self)[name] for name in PER_SAMPLE} | self.counts
+        return {name: values[chosen] for name, values in columns.items()}
 
     def per_problem(self, values: np.ndarray) -> np.ndarray:
         """Sums a number of every sample, shape `(N,)`, up by problem: shape `(P,)`."""
@@ -131,9 +139,7 @@ class _Builder:
 
     def columns(self, benchmark: str, names: Iterable[str]) -> SampleColumns:
         # A copy, column by column: a view of one would keep all of them.
-        problem, sample, correct, tokens, truncated, *counts = (
-            np.frombuffer(self.numbers).reshape(-1, self.width).T.copy()
-        )
+        problem, sample, *values = np.frombuffer(self.numbers).reshape(-1, self.width).T.copy()
         problem, problems = problem.astype(np.int32), list(self.index)
         if np.isnan(sample).any():  # no numbers: in the order of the file
             sample = np.arange(len(sample))
@@ -144,8 +150,8 @@ class _Builder:
             number, name = f"{sample[twice]:g}", problems[problem[twice]]
             raise ValueError(f"sample {number} of problem {name!r} in {benchmark!r} is there twice")
         questions = np.array([(prompt, _hash(gold)) for prompt, gold in self.asked], dtype=np.int64)
-        counted = dict(zip(names, counts, strict=True))
-        return SampleColumns(problems, questions, problem, sample, correct, tokens, truncated == 1, counted)
+        named = dict(zip((*PER_SAMPLE, *names), (sample, *values), strict=True))
+        return SampleColumns.of(problems, questions, problem, named | {"truncated": named["truncated"] == 1})
 
 
 def tabulate(
