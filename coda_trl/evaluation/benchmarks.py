@@ -59,12 +59,7 @@ class Benchmark:
         return [None if verdict is None else bool(verdict) for verdict in verdicts]
 
     def numbered(self) -> list[tuple[str, Problem]]:
-        """
-        The problems with their ids.
-
-        Raises:
-            ValueError: If two problems have one id, or a prompt is neither a string nor messages.
-        """
+        """The problems with their ids; a `ValueError` if two have one, or a prompt is no string and no messages."""
         numbered = [(str(problem.get("problem_id", index)), problem) for index, problem in enumerate(self.problems)]
         seen: set[str] = set()
         for problem_id, problem in numbered:
@@ -82,11 +77,8 @@ class Benchmark:
 
 
 def _is_prompt(prompt: Any) -> bool:
-    if isinstance(prompt, list):
-        return bool(prompt) and all(
-            isinstance(message, Mapping)
-            and isinstance(message.get("role"), str)
-            and message.get("content") is not None
-            for message in prompt
-        )
-    return isinstance(prompt, str)
+    return isinstance(prompt, str) or (isinstance(prompt, list) and len(prompt) > 0 and all(map(_is_message, prompt)))
+
+
+def _is_message(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(part.get("role"), str) and part.get("content") is not None

@@ -6,8 +6,8 @@ number of problems and the seed: two runs on the same problems get the same draw
 
 Percentiles of resamples make too narrow an interval where problems are few. They are taken further out, as far as
 Student's t and the bias of the standard deviation ask for ("expanded percentile interval", Hesterberg 2015, What
-Teachers Should Know about the Bootstrap, section 5). Of fewer than [`MIN_PROBLEMS`] no resample can tell anything:
-five differences are all of one sign in one case of 16, with nothing behind it.
+Teachers Should Know about the Bootstrap, section 5). Fewer than [`MIN_PROBLEMS`] tell nothing: five differences are
+all of one sign by chance in one case of 16.
 
 Of more than [`MOST_UNITS`] problems, bundles drawn at random are resampled in their place: sums over bundles vary as
 much as sums over problems do, and 4,096 of them give the width of an interval to about 1%.
@@ -104,7 +104,7 @@ def interval(
     values: np.ndarray, confidence: float = CONFIDENCE, num_problems: int | None = None
 ) -> tuple[float, float]:
     """
-    Percentile interval of bootstrap replicates.
+    Percentile interval of bootstrap replicates; NaN if all of them are.
 
     Args:
         values (`np.ndarray`):
@@ -114,9 +114,6 @@ def interval(
         num_problems (`int`, *optional*):
             Number of problems that were resampled, at least 2. The fewer, the further out the ends. By default they
             count as very many: between the ends lies a share `confidence` of the replicates.
-
-    Returns:
-        `tuple[float, float]`: The two ends; NaN if every replicate is.
     """
     values = values[~np.isnan(values)]
     if not len(values):

@@ -52,8 +52,6 @@ class Generation:
 class Engine(Protocol):
     """Anything that answers requests."""
 
-    name: str
-
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
         """Yields answers as they become ready, in any order: every sample of every request once."""
         ...

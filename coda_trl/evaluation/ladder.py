@@ -41,7 +41,7 @@ def evaluate_ladder(
             Sampling, the paper's by default. Temperature 0 decodes greedily and wants `n=1`.
 
     Returns:
-        `list[dict]`: As [`summarize_rungs`].
+        `list[dict[str, Any]]`: As [`summarize_rungs`].
     """
     config = EvaluationConfig(
         model_name_or_path=model,
@@ -73,16 +73,9 @@ def style_of(completion: str) -> str:
 
 def summarize_rungs(samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
-    Sums samples of the ladder up by rung.
-
-    Args:
-        samples (`Iterable[Mapping[str, Any]]`):
-            Lines of a sample file, with `rung`.
-
-    Returns:
-        `list[dict[str, Any]]`: Per rung, easiest first: `rung`, `samples` (count), `accuracy`, `tokens` (mean),
-        `hard_share` (share of problems of which less than a quarter of the samples are right) and `styles` (share of
-        every style).
+    Sums samples of the ladder, which have `rung`, up by rung, easiest first: `rung`, `samples` (count), `accuracy`,
+    `tokens` (mean), `hard_share` (of problems of which less than a quarter of the samples are right) and `styles`
+    (share of every style).
     """
     split = tabulate(samples, "rung", {"style": lambda sample: STYLES.index(style_of(sample["completion"]))})
     by_rung = {int(name.rpartition(" ")[2]): columns for name, columns in split.items()}

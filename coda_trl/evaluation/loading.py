@@ -20,7 +20,7 @@ def load_benchmark(
     spec: str, token_budget: int | None = None, prompt_format: str = "chat", limit: int | None = None
 ) -> Benchmark:
     """
-    Loads a benchmark with its grader.
+    Loads a benchmark with its grader: `coda_trl.grading`, but for the ladder an exact one.
 
     Args:
         spec (`str`):
@@ -33,9 +33,6 @@ def load_benchmark(
             `"chat"` or `"plain"` (bare text, for base models without a chat template).
         limit (`int`, *optional*):
             Take only the first so many problems.
-
-    Returns:
-        `Benchmark`: Problems and grader: `coda_trl.grading` for all but the ladder, which has an exact one.
 
     Raises:
         DataError: If the name is unknown, or the data is missing or damaged.
@@ -79,16 +76,8 @@ def load_benchmark(
 
 def ladder_problems(problems_per_rung: int = LADDER_PROBLEMS, seed: int = 1) -> Dataset:
     """
-    Evaluation problems of the arithmetic ladder, the same for every run.
-
-    Args:
-        problems_per_rung (`int`, *optional*, defaults to `100`):
-            Number of problems of each rung.
-        seed (`int`, *optional*, defaults to `1`):
-            Seed of the problems.
-
-    Returns:
-        `datasets.Dataset`: Rows of all rungs in turn, easiest first, with `prompt`, `solution`, `source` and `rung`.
+    Evaluation problems of the arithmetic ladder by number for each rung and seed: rows of all rungs in turn, easiest
+    first, with `prompt`, `solution`, `source` and `rung`.
     """
     draws = {rung: random.Random(f"evaluation-{seed}-{rung}") for rung in RUNGS}
     return Dataset.from_list(

@@ -125,13 +125,7 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
         outcomes (`Outcomes`):
             Samples summed up by problem.
         k (`int`):
-            Number of tries, at least 1. Problems with fewer samples that have a verdict are left out.
-
-    Returns:
-        `Ratio`: Its value is the mean over problems, in [0, 1].
-
-    Raises:
-        ValueError: If `k` is below 1.
+            Number of tries, at least 1, or it raises a `ValueError`. Problems with fewer verdicts are left out.
 
     Example:
 

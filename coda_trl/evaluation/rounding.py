@@ -5,11 +5,10 @@ from decimal import ROUND_HALF_UP, Decimal
 
 def format_number(value: float, digits: int = 1, signed: bool = False, unit: str = "") -> str:
     """
-    A number rounded half up, away from zero: 66.25 prints as 66.3, where Python's formats print 66.2.
+    A number rounded half up, away from zero, with commas between thousands and a true minus sign.
 
-    The value is what floating point made of a ratio of counts, up to some 1e-10 off. Ratios of up to 10 million
-    samples do not lie that close beside a half without being one, so it is first rounded to eight more digits than
-    are shown.
+    A ratio of counts may be some 1e-10 off, and those of up to 10 million samples do not lie that close beside a half
+    without being one, so the number is first rounded to eight more digits than are shown.
 
     Args:
         value (`float`):
@@ -20,9 +19,6 @@ def format_number(value: float, digits: int = 1, signed: bool = False, unit: str
             Whether a number that is not shown as 0 has a plus sign.
         unit (`str`, *optional*, defaults to `""`):
             Text behind the number.
-
-    Returns:
-        `str`: The number with commas between thousands and a true minus sign.
 
     Example:
 

@@ -46,10 +46,8 @@ Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the be
 
 def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
     """
-    Samples answers to benchmarks, grades them, and writes them down as they come.
-
-    Called again with the same `output_dir`, an interrupted run resumes: samples that the file holds are not drawn
-    again, and each of the others is drawn with the seed it would have had.
+    Samples answers to benchmarks, grades them, and writes them down as they come. Called again with the same
+    `output_dir`, an interrupted run resumes: it draws the missing samples with the seeds they would have had.
 
     Args:
         config (`EvaluationConfig`):
@@ -268,16 +266,8 @@ def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples:
 
 def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
     """
-    Results by benchmark of a sample file.
-
-    Args:
-        path (`str` or `os.PathLike`):
-            Sample file.
-
-    Returns:
-        `dict[str, dict[str, Any]]`: For every benchmark `problems`, `samples`, and with 95% intervals `accuracy`,
-        `tokens`, `correct_tokens`, `wrong_tokens`, `truncated`, `unscorable`; each of these is a dictionary with
-        `value`, `low` and `high`.
+    Results by benchmark of a sample file: `problems`, `samples`, and each as a dictionary with `value`, `low` and
+    `high` (95% interval) `accuracy`, `tokens`, `correct_tokens`, `wrong_tokens`, `truncated` and `unscorable`.
     """
     results: dict[str, dict[str, Any]] = {}
     for name, columns in load_samples(path).items():

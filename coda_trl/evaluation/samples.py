@@ -1,8 +1,7 @@
 """The sample file: one JSON object per line, one line per generated answer.
 
-The file is the interface between generation and analysis, so answers that other tools generated can be put through the
-report. Every line holds at least `benchmark`, `problem_id`, `sample`, `completion`, `tokens`, `finish_reason` and
-`correct`; further fields (prompt, seed, gold, difficulty rung, ...) are kept.
+The file is the interface between generation and analysis, so the report takes answers that other tools generated.
+Further fields than [`REQUIRED_FIELDS`] (prompt, seed, gold, difficulty rung, ...) are kept.
 """
 
 import fcntl
@@ -30,14 +29,12 @@ REQUIRED_FIELDS = {
 
 def read_samples(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     r"""
-    Reads a sample file line by line, checking every line.
+    Reads a sample file line by line: all fields of every sample, `problem_id` as a string. A truncated last line (its
+    writer was killed or is still at work) is left out.
 
     Args:
         path (`str` or `os.PathLike`):
-            File of JSON lines. A last line that was cut off (its writer was killed or is still at work) is left out.
-
-    Yields:
-        `dict[str, Any]`: One sample: its fields as they stand in the file, `problem_id` as a string.
+            File of JSON lines.
 
     Raises:
         ValueError: If a line is not a JSON object, lacks a required field, or holds one of the wrong type.
@@ -45,12 +42,12 @@ def read_samples(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     Example:
 
     ```python
-    >>> import json, os, tempfile
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> from coda_trl.evaluation import read_samples
-    >>> path = os.path.join(tempfile.mkdtemp(), "samples.jsonl")
-    >>> sample = {"benchmark": "svamp", "problem_id": 7, "sample": 0, "completion": "\\boxed{60}", "tokens": 5}
-    >>> with open(path, "w") as file:
-    ...     print(json.dumps(sample | {"finish_reason": "stop", "correct": True}), file=file)
+    >>> line = '{"benchmark": "svamp", "problem_id": 7, "sample": 0, "completion": "60", "tokens": 2, '
+    >>> path = Path(tempfile.mkdtemp(), "samples.jsonl")
+    >>> _ = path.write_text(line + '"finish_reason": "stop", "correct": true}')
     >>> [(sample["problem_id"], sample["correct"]) for sample in read_samples(path)]
     [('7', True)]
 
@@ -95,9 +92,8 @@ class SampleWriter:
     """
     Appends samples to a file, and knows which ones it holds already.
 
-    Every [`write`][SampleWriter.write] hands complete lines to the operating system, so a process killed at any moment
-    leaves at most one incomplete last line, which the next writer removes. A second writer on the same file is
-    refused.
+    A process killed at any moment leaves at most one incomplete last line, which the next writer removes. A second
+    writer on the same file is refused.
 
     Args:
         path (`str` or `os.PathLike`):
@@ -171,13 +167,7 @@ class SampleWriter:
             self.questions.setdefault(key, question_of(sample))
 
     def write(self, samples: Iterable[dict[str, Any]]) -> None:
-        """
-        Appends samples.
-
-        Args:
-            samples (`Iterable[dict[str, Any]]`):
-                Samples with the required fields and any others that JSON can hold.
-        """
+        """Appends samples with the required fields and any others that JSON can hold."""
         samples = list(samples)
         for sample in samples:
             self._note(sample)

@@ -37,8 +37,6 @@ class SeededSampling(LogitsProcessor):
 class TransformersEngine:
     """Samples in batches of prompts of similar length, with a model on the device it is to run on."""
 
-    name = "transformers"
-
     def __init__(
         self,
         model: PreTrainedModel,

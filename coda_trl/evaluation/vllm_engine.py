@@ -40,8 +40,6 @@ class VLLMEngine:
     transformers engine. Replicas share GPUs where there are fewer, if `llm_arguments` has `kv_cache_memory_bytes`.
     """
 
-    name = "vllm"
-
     def __init__(
         self,
         tokenizer: "PreTrainedTokenizerBase",
@@ -73,27 +71,33 @@ class VLLMEngine:
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks = context.Queue()
         tasks.cancel_join_thread()  # leaving must not wait for requests to be fetched by a replica that has failed
-        rank = {name: index for index, name in enumerate(dict.fromkeys(request.benchmark for request in requests))}
-        order = sorted(
-            range(len(requests)),
-            key=lambda index: (rank[requests[index].benchmark], -len(requests[index].prompt_ids)),
-        )
-        for index in order:
-            tasks.put((index, requests[index]))
+        rank = list(dict.fromkeys(request.benchmark for request in requests))
+        requests = sorted(requests, key=lambda request: (rank.index(request.benchmark), -len(request.prompt_ids)))
+        for task in enumerate(requests):
+            tasks.put(task)
         for _ in self.devices:
             tasks.put(None)
         replicas: dict[Connection, _Replica] = {}
         try:
             for devices in self.devices:
                 reader, writer = context.Pipe(duplex=False)
-                arguments = (devices, self.llm_arguments, self.sampling_arguments, self.adapter)
-                worker = context.Process(target=_serve, args=(tasks, writer, *arguments))
+                arguments = tasks, writer, devices, self.llm_arguments, self.sampling_arguments, self.adapter
+                worker = context.Process(target=_serve, args=arguments)
                 worker.start()
                 writer.close()  # so that the end of the replica, which has the other, is the end of its answers
                 replicas[reader] = _Replica(worker)
             for _ in requests:
                 index, answers = _receive(replicas)
-                yield [self._generation(requests[index], offset, *answer) for offset, answer in enumerate(answers)]
+                yield [
+                    Generation(
+                        requests[index],
+                        requests[index].first_sample + offset,
+                        self.tokenizer.decode(token_ids, skip_special_tokens=True),
+                        len(token_ids),
+                        finish_reason,
+                    )
+                    for offset, (token_ids, finish_reason) in enumerate(answers)
+                ]
         except BaseException:  # a consumer that stops early as well
             for replica in replicas.values():
                 replica.process.terminate()
@@ -101,10 +105,6 @@ class VLLMEngine:
         finally:
             for replica in replicas.values():
                 replica.end()
-
-    def _generation(self, request: Request, offset: int, token_ids: list[int], finish_reason: str) -> Generation:
-        text = self.tokenizer.decode(token_ids, skip_special_tokens=True)
-        return Generation(request, request.first_sample + offset, text, len(token_ids), finish_reason)
 
 
 class _Replica:
@@ -178,7 +178,7 @@ def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
 def _serve(tasks: multiprocessing.Queue, writer: Connection, devices: str | None, *arguments: Any) -> None:
     """Runs one replica until the queue of tasks is used up or the parent process is gone."""
     os.setpgrp()  # with vLLM's own processes, so that they can be ended together
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that the engine is shut down
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if devices is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
@@ -193,29 +193,18 @@ def _serve(tasks: multiprocessing.Queue, writer: Connection, devices: str | None
     sender.join()
 
 
-def _leave(*_: Any) -> None:
-    threading.Thread(target=_kill_in_time, daemon=True).start()
-    sys.exit(1)  # as an exception, so that the engine is shut down
-
-
-def _kill_in_time() -> None:
+def _end_with_parent() -> None:
+    connection.wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)
     os.killpg(0, signal.SIGKILL)
 
 
-def _end_with_parent() -> None:
-    connection.wait([multiprocessing.parent_process().sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
-    _kill_in_time()
-
-
 def _send(answers: queue.SimpleQueue, writer: Connection) -> None:
     """Hands answers over in a thread of its own: while the parent grades, the engine continues."""
-    try:
+    with contextlib.suppress(BrokenPipeError):  # the parent is gone
         for message in iter(answers.get, None):
             writer.send(message)
-    except BrokenPipeError:  # nobody reads them any more
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _answer(
@@ -231,17 +220,13 @@ def _answer(
 
     engine = LLM(**llm_arguments).llm_engine
     lora = None if adapter is None else LoRARequest("adapter", 1, adapter)
-    in_flight: dict[str, Request] = {}
-    more = True
+    in_flight: dict[str, int] = {}  # samples by request
+    waiting = iter(tasks.get, None)
     try:
-        while more or in_flight:
-            while more and sum(request.num_samples for request in in_flight.values()) < _SEQUENCES_IN_FLIGHT:
-                task = tasks.get()
-                if task is None:
-                    more = False
-                    break
+        while True:
+            while sum(in_flight.values()) < _SEQUENCES_IN_FLIGHT and (task := next(waiting, None)):
                 index, request = task
-                in_flight[str(index)] = request
+                in_flight[str(index)] = request.num_samples
                 params = SamplingParams(
                     n=request.num_samples,
                     # vLLM adds the number of the sample in the request.
@@ -251,7 +236,9 @@ def _answer(
                 )
                 prompt = {"prompt_token_ids": list(request.prompt_ids)}
                 engine.add_request(str(index), prompt, params, lora_request=lora)
-            for output in engine.step() if in_flight else ():
+            if not in_flight:
+                break
+            for output in engine.step():
                 if output.finished:
                     del in_flight[output.request_id]
                     found = [(list(answer.token_ids), answer.finish_reason) for answer in output.outputs]
