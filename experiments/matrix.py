@@ -1,78 +1,38 @@
-"""Every run: a recipe, and what is changed in it. Testbeds with rungs have their labels and rungs from here."""
+"""Every run of `matrix.yaml`: a recipe, and what is changed in it. Testbeds with rungs share labels and rungs."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from coda_trl.ladder import RUNGS
 
-SEEDS = 5
-ABLATION_SEEDS = 3
-
-# Token budgets that the model trained with L1 is asked for when it is evaluated.
-L1_BUDGETS = (3, 6, 9, 12, 18, 24, 33, 42)
-
+SEEDS, ABLATION_SEEDS = 5, 3
 START = "start"
-
 ALL_RUNGS = tuple(RUNGS)
 # Rungs that stand for the paper's easy (GSM8K, MATH500) and hard (AIME24, AIME25) benchmarks.
-EASY_RUNGS = (1, 2, 3)
-HARD_RUNGS = (5, 6)
+EASY_RUNGS, HARD_RUNGS = (1, 2, 3), (5, 6)
 
 
 @dataclass(frozen=True)
 class Run:
-    """
-    One row of the matrix: its label in tables, a recipe's name (`None` evaluates the start without training), names of
-    overlays in `recipes/ablations`, arguments that win over both, and token budgets to ask for in evaluation.
-    """
+    """A line of `matrix.yaml`."""
 
     label: str
-    recipe: str | None
+    recipe: str | None = None
     overlays: tuple[str, ...] = ()
     overrides: dict[str, Any] = field(default_factory=dict)
     budgets: tuple[int | None, ...] = (None,)
 
 
-# The rows of the paper's Table 1, three later methods, and L1 of its Fig. 1b.
-MAIN = {
-    "start": Run("Start", None),
-    "grpo": Run("GRPO", "grpo"),
-    "coda": Run("CODA", "coda"),
-    "vlp": Run("VLP", "vlp"),
-    "asrr": Run("ASRR", "asrr"),
-    "linear": Run("Linear (prime-rl)", "linear"),
-    "alp": Run("ALP", "alp"),
-    "gr3": Run("GR3", "gr3"),
-    "coda-correct": Run("CODA (correct)", "coda", ("length-stats-correct",)),
-    "l1": Run("L1", "l1_exact", budgets=L1_BUDGETS),
-}
-
-# What is changed in CODA, in the order in which it is wanted first. The unchanged one is `coda` above.
-ABLATIONS = {
-    "coda-incorrect-bonus": Run("bonus on wrong answers too", "coda", ("incorrect-bonus",)),
-    "coda-alpha-0.0": Run("α = 0", "coda", ("alpha-0.0",)),
-    "coda-alpha-0.4": Run("α = 0.4", "coda", ("alpha-0.4",)),
-    "coda-beta-0.0": Run("β = 0", "coda", ("beta-0.0",)),
-    "coda-beta-0.4": Run("β = 0.4", "coda", ("beta-0.4",)),
-    "coda-easy": Run("CODA, easy training set", "coda", overrides={"dataset": "ladder_easy=4000"}),
-    "coda-hard": Run("CODA, hard training set", "coda", overrides={"dataset": "ladder_hard=4000"}),
-    "grpo-easy": Run("GRPO, easy training set", "grpo", overrides={"dataset": "ladder_easy=4000"}),
-    "grpo-hard": Run("GRPO, hard training set", "grpo", overrides={"dataset": "ladder_hard=4000"}),
-    "coda-scaled": Run("rewards scaled by group", "coda", overrides={"scale_rewards": "group"}),
-    # The batch stays at 160 completions, so that there are more prompts instead.
-    "coda-group-4": Run("G = 4", "coda", overrides={"num_generations": 4}),
-    "coda-group-8": Run("G = 8", "coda", overrides={"num_generations": 8}),
-    "coda-tau-easy-0.6": Run("τ = (0.6, 0.25)", "coda", ("tau-easy-0.6",)),
-    "coda-tau-easy-0.9": Run("τ = (0.9, 0.25)", "coda", ("tau-easy-0.9",)),
-    "coda-tau-hard-0.1": Run("τ = (0.75, 0.1)", "coda", ("tau-hard-0.1",)),
-    "coda-tau-hard-0.4": Run("τ = (0.75, 0.4)", "coda", ("tau-hard-0.4",)),
-    "coda-alpha-0.1": Run("α = 0.1", "coda", ("alpha-0.1",)),
-    "coda-alpha-0.3": Run("α = 0.3", "coda", ("alpha-0.3",)),
-    "coda-beta-0.1": Run("β = 0.1", "coda", ("beta-0.1",)),
-    "coda-beta-0.3": Run("β = 0.3", "coda", ("beta-0.3",)),
-}
-
+MAIN, ABLATIONS = (
+    {name: Run(**run) for name, run in runs.items()}
+    for runs in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).values()
+)
 RUNS = MAIN | ABLATIONS
+# Token budgets that the model trained with L1 is asked for when it is evaluated.
+L1_BUDGETS = RUNS["l1"].budgets
 
 
 def jobs(sets: list[str], seeds: int, first_seed: int = 0) -> list[tuple[str, int]]:

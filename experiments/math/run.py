@@ -39,11 +39,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
 RECIPES = ROOT / "recipes/qwen2.5-coder-1.5b"
 
-# The number of steps: as many fives as fit into this time for two runs, from 60 to 90, by steps 4 to 13 of the first
-# runs. The first three are left out: they meet new shapes, and the second run starts beside the first.
-TRAINING_SECONDS, FEWEST, MOST = 840, 60, 90
-WARM, TIMED = 3, 10
-
+STEPS = 70  # of every training, as the first pair fixed it by the design's rule
 SAMPLES, SORTING = 4, 8  # of a problem; the start has both, and is sorted by other samples than those measured
 MAX_TOKENS = 1024
 EVALUATION = {"n": SAMPLES, "temperature": 0.6, "top_p": 0.95, "max_tokens": MAX_TOKENS, "dtype": "bfloat16"}
@@ -62,18 +58,6 @@ TINY_TRAINING = {
 }
 TINY_EVALUATION = {"engine": "transformers", "max_tokens": 8, "n": 3, "dtype": "float32"}
 TINY_LIMIT = 5  # problems of a benchmark
-
-
-def steps_that_fit(step_seconds: Sequence[Sequence[float]]) -> int | None:
-    """
-    How many steps every run makes, by the seconds of those so far, of two runs side by side, or of one that another
-    will follow; `None` until all have been timed.
-    """
-    if any(len(seconds) < WARM + TIMED for seconds in step_seconds):
-        return None
-    slowest = max(sum(seconds[WARM : WARM + TIMED]) / TIMED for seconds in step_seconds)
-    seconds = TRAINING_SECONDS * min(1, len(step_seconds) / 2)
-    return min(MOST, max(FEWEST, 5 * int(seconds / slowest / 5)))
 
 
 def recipe_of(method: str) -> tuple[Row, dict[str, Any], Path]:
@@ -98,15 +82,12 @@ class Queue(Runner):
         self.args = args
         self.share = {} if args.vllm_share is None else {"vllm_gpu_memory_utilization": args.vllm_share}
         self.variant = {"variant": args.variant} if args.variant else {}
-        self.data, self.last_step = args.work / "data", args.work / "last_step.txt"
+        self.data = args.work / "data"
         # vLLM measures what is free on the card while it starts: one training at a time, until it has made a step.
         self.turns = [threading.Lock() for _ in range(args.cards)]
         self.places: SimpleQueue[int] = SimpleQueue()  # cards, each as often as runs share it
         for place in range(args.jobs):
             self.places.put(place % args.cards)
-        if args.steps is not None:
-            args.work.mkdir(parents=True, exist_ok=True)
-            self.last_step.write_text(str(args.steps))
 
     def work(self) -> bool:
         """Makes the training set by the scan, and the runs that are not done yet. Whether none failed."""
@@ -190,13 +171,12 @@ class Queue(Runner):
         steps_file = folder / "steps.jsonl"
         settings = {
             "steps_file": steps_file,
-            "last_step": self.last_step,
             "config": path,
             "dataset": f"custom={self.data / 'train.jsonl'}",
             "model_name_or_path": self.args.model,
             "output_dir": folder / "model",
             "seed": seed,
-            "max_steps": COLLAPSE_STEPS if own else MOST,
+            "max_steps": COLLAPSE_STEPS if own else self.args.steps,
             "save_strategy": "no",
         }
         if self.jobs > self.cards:  # leaves 4% to what PyTorch does not count
@@ -209,7 +189,6 @@ class Queue(Runner):
             if has_turn and read_steps(steps_file):
                 turn.release()
                 has_turn = False
-            self.decide_steps()
 
         turn.acquire()
         try:
@@ -226,16 +205,6 @@ class Queue(Runner):
         finally:
             if has_turn:
                 turn.release()
-
-    def decide_steps(self) -> None:
-        """Fixes the number of steps, once the first trainings have been timed beside each other."""
-        if not self.last_step.exists():
-            first = [name for name in self.args.runs if not name.startswith("start-")][: self.jobs]
-            files = (self.args.work / name / "steps.jsonl" for name in first)
-            steps = steps_that_fit([[step["seconds"] for step in read_steps(file)] for file in files])
-            if steps is not None:
-                self.last_step.write_text(str(steps))
-                print(f"steps: {steps}", flush=True)
 
     def evaluate(
         self, model: str, folder: Path, card: int | None, benchmarks: list[str], settings: Row, seed: int, **tick: Any
@@ -291,7 +260,7 @@ def read_command_line(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=2, help="Runs at a time (default: %(default)s).")
     parser.add_argument("--cards", type=int, default=1, help="GPUs that they share (default: %(default)s).")
-    parser.add_argument("--steps", type=int, help="Steps of every training. Default: as the design's rule says.")
+    parser.add_argument("--steps", type=int, default=STEPS, help="Steps of a training (default: %(default)s).")
     parser.add_argument(
         "--replicas", type=int, default=1, help="Of vLLM on a card, in evaluation (default: %(default)s)."
     )

@@ -24,7 +24,7 @@ from ..runs import Row, read_results
 from ..tables import fill
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
-from .run import HERE, MOST, RESULTS, WARM
+from .run import HERE, RESULTS, STEPS
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
 RIVALS = [method for method in METHODS if method not in ("start", "grpo")]
@@ -68,6 +68,7 @@ COLLAPSE_LABELS = {
 COLLAPSE_SHOWN = {"reward": "right (%)", "tokens": "tokens", "all_wrong_tokens": "tokens, all-wrong prompts"}
 COLLAPSE_SEEDS = (0, 1)
 SMOOTH = 10  # steps of a moving average
+WARM = 3  # steps that meet new shapes, start the grader, and run beside the start of another training
 
 
 def label(row: Row) -> Cell:
@@ -181,7 +182,6 @@ def seconds_table(rows: Sequence[Row]) -> Table:
     lines = []
     for row in rows:
         training = row["training"]
-        # Not the first three steps, which meet new shapes and start the grader.
         for name, part in (("first ten", slice(WARM, WARM + SMOOTH)), ("last ten", slice(-SMOOTH, None))):
             phases = [training["phase_seconds"].get(phase, [0.0])[part] or [0.0] for phase in PHASE_TITLES]
             means = [float(np.mean(values)) for values in (training["step_seconds"][part], *phases)]
@@ -300,7 +300,7 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     start = next((row for row in rows if row["method"] == "start" and row.get("sorting")), None)
     tables = [scan_table(row) for row in results if row["method"] == "scan"]
     if trained:
-        draw(trained, METHODS, SHOWN, MOST, folder / "training.png")
+        draw(trained, METHODS, SHOWN, STEPS, folder / "training.png")
         tables += [trainings_table(trained), seconds_table(trained)]
     collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] in COLLAPSE_SEEDS]
     if any(row["method"] in COLLAPSE for row in collapse):

@@ -1,10 +1,9 @@
-"""`recipes/train.py` with every step on record as it happens, and an end that can be decided while it runs.
+"""`recipes/train.py` with every step on record as it happens.
 
 python -m experiments.math.training --steps_file runs/x/steps.jsonl --config recipes/qwen2.5-coder-1.5b/coda.yaml ...
 
-`--steps_file` gets a line a step: what the trainer logs, and the seconds of its phases. `--last_step FILE` ends the
-training after the step that the file holds, as soon as there is one. `--memory_share 0.48` lets PyTorch keep no more
-than that of the card, so that a training does not take the memory of another beside it.
+`--steps_file` gets a line a step: what the trainer logs, and the seconds of its phases. `--memory_share 0.48` lets
+PyTorch keep no more than that of the card, so that a training does not take the memory of another beside it.
 """
 
 import argparse
@@ -39,13 +38,9 @@ def _note(self: ProfilingContext, duration: float) -> None:
 
 
 class StepRecorder(TrainerCallback):
-    """Writes every step down, and ends the training where it is told to."""
+    """Writes every step down."""
 
     steps_file: Path
-    last_step: Path | None = None
-
-    def __init__(self):
-        self.start = time.time()
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.start = time.time()
@@ -67,20 +62,15 @@ class StepRecorder(TrainerCallback):
         with open(self.steps_file, "a") as file:
             file.write(json.dumps(record | {"phases": phases, "log": logs}) + "\n")
 
-    def on_step_end(self, args, state, control, **kwargs):
-        if self.last_step is not None and self.last_step.exists():
-            control.should_training_stop |= state.global_step >= int(self.last_step.read_text())
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False, add_help=False)
     parser.add_argument("--steps_file", type=Path, required=True)
-    parser.add_argument("--last_step", type=Path)
     parser.add_argument("--memory_share", type=float)
     args, rest = parser.parse_known_args()
     if args.memory_share is not None and torch.cuda.is_available():
         torch.cuda.set_per_process_memory_fraction(args.memory_share)
-    StepRecorder.steps_file, StepRecorder.last_step = args.steps_file, args.last_step
+    StepRecorder.steps_file = args.steps_file
     ProfilingContext._log_metrics = _note
     transformers_trainer.DEFAULT_CALLBACKS.append(StepRecorder)
     sys.argv = [str(TRAIN), *rest]

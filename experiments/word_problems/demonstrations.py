@@ -15,7 +15,7 @@ import re
 
 from coda_trl.analysis import is_reflective
 
-from .problems import Problem, Step
+from .problems import WRITTEN, Problem, Step
 
 # Share of each style in the demonstrations, by rung. As reasoning models do, they check more where it is harder.
 STYLE_SHARES = {
@@ -47,17 +47,7 @@ def _product(left: int, right: int) -> tuple[list[str], int]:
 
 def calculation(step: Step, total: int, result: int) -> str:
     """A step in one go, with its result, right or not: `"84 * 12 = 1008"`."""
-    match step.kind:
-        case "add":
-            return f"{total} + {step.number} = {result}"
-        case "take":
-            return f"{total} - {step.number} = {result}"
-        case "times":
-            return f"{total} * {step.number} = {result}"
-        case "percent":
-            return f"{total} less {step.number}% = {result}"
-        case _:
-            return f"{total} in groups of {step.number} leaves {result}"
+    return WRITTEN[step.kind].format(total=total, number=step.number, result=result)
 
 
 def calculation_in_parts(step: Step, total: int) -> str:

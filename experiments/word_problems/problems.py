@@ -7,6 +7,7 @@ python -m experiments.word_problems.problems                       # writes data
 """
 
 import gzip
+import itertools
 import json
 import random
 from collections.abc import Iterable, Sequence
@@ -61,6 +62,23 @@ DOUBLE, TRIPLE = "Then the number of {things} doubles.", "Then the number of {th
 QUESTIONS = ("How many {things} does {name} have now?", "How many {things} are there in the end?")
 
 
+# What a step makes of a total, and how its calculation is written down, result included.
+APPLY = {
+    "add": lambda total, number: total + number,
+    "take": lambda total, number: total - number,
+    "times": lambda total, number: total * number,
+    "percent": lambda total, number: total - total * number // 100,
+    "remainder": lambda total, number: total % number,
+}
+WRITTEN = {
+    "add": "{total} + {number} = {result}",
+    "take": "{total} - {number} = {result}",
+    "times": "{total} * {number} = {result}",
+    "percent": "{total} less {number}% = {result}",
+    "remainder": "{total} in groups of {number} leaves {result}",
+}
+
+
 @dataclass(frozen=True)
 class Step:
     """One change: `"add"`, `"take"`, `"times"`, `"percent"` (so much is taken away) or `"remainder"` of a number."""
@@ -75,17 +93,7 @@ class Step:
 
     def apply(self, total: int) -> int:
         """The number after the step."""
-        match self.kind:
-            case "add":
-                return total + self.number
-            case "take":
-                return total - self.number
-            case "times":
-                return total * self.number
-            case "percent":
-                return total - total * self.number // 100
-            case _:
-                return total % self.number
+        return APPLY[self.kind](total, self.number)
 
     def fits(self, total: int) -> bool:
         """Whether the step makes sense with so many things: none is cut, and something is left."""
@@ -105,10 +113,7 @@ class Problem:
     @property
     def totals(self) -> list[int]:
         """The number in the beginning and after every step."""
-        totals = [self.start]
-        for step in self.steps:
-            totals.append(step.apply(totals[-1]))
-        return totals
+        return list(itertools.accumulate(self.steps, lambda total, step: step.apply(total), initial=self.start))
 
     @property
     def answer(self) -> str:
@@ -140,17 +145,14 @@ def _candidates(kind: str, total: int) -> Iterable[Step]:
 
 def _draw_steps(kinds: Sequence[str], start: int, rng: random.Random) -> tuple[Step, ...] | None:
     """Steps of the given kinds that fit one after the other, or `None` where they get stuck."""
-    total, steps = start, []
+    steps: list[Step] = []
     for kind in kinds:
-        fitting: dict[str, list[Step]] = {}
-        for step in _candidates(kind, total):
-            if step.fits(total):
-                fitting.setdefault(step.kind, []).append(step)
+        fitting = [step for step in _candidates(kind, start) if step.fits(start)]
         if not fitting:
             return None
-        step = rng.choice(fitting[rng.choice(sorted(fitting))])
-        steps.append(step)
-        total = step.apply(total)
+        chosen = rng.choice(sorted({step.kind for step in fitting}))
+        steps.append(rng.choice([step for step in fitting if step.kind == chosen]))
+        start = steps[-1].apply(start)
     return tuple(steps)
 
 
@@ -168,12 +170,11 @@ def _tell(start: int, steps: Sequence[Step], rng: random.Random) -> str:
 
 def sample_problem(rung: int, rng: random.Random) -> Problem:
     """Draws one problem."""
-    while True:
+    steps = None
+    while steps is None:
         start = rng.randint(11, 99)
-        kinds = rng.sample(RUNGS[rung], len(RUNGS[rung]))
-        steps = _draw_steps(kinds, start, rng)
-        if steps is not None:
-            return Problem(rung, start, steps, _tell(start, steps, rng))
+        steps = _draw_steps(rng.sample(RUNGS[rung], len(RUNGS[rung])), start, rng)
+    return Problem(rung, start, steps, _tell(start, steps, rng))
 
 
 def training_problems(count: int, seed: int = 0) -> list[Problem]:
