@@ -8,6 +8,9 @@ Fits the seconds of every grouped step by a constant, the number of passes, the 
 with the fewest passes (measured in `microbatch-fewest-passes-nvidia-h200.json`), and the cheapest for several costs of
 a pass. The H100 was measured with as many passes as TRL's, always eight: there the constant counts as part of the
 passes.
+
+`--others` are times of more rollouts a step. What share of the limit they reach follows from the full batches of the
+first file, of which they have too few.
 """
 
 import argparse
@@ -16,7 +19,7 @@ from bisect import bisect_left
 from pathlib import Path
 
 import numpy as np
-from microbatch import MICRO_BATCHES, PROMPT_LENGTH, draw_lengths
+from microbatch import MICRO_BATCHES, PROMPT_LENGTH, draw_lengths, summarise
 
 from coda_trl.microbatch import PASS_COST, WIDTH_MULTIPLE, cheapest_fill
 
@@ -84,7 +87,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = Path(__file__).parent / "results/microbatch-nvidia-h200.json"
     parser.add_argument("results", type=Path, nargs="?", default=default, help="Times (default: %(default)s).")
-    content = json.loads(parser.parse_args().results.read_text())
+    parser.add_argument("--others", type=Path, nargs="*", default=[], help="Times of other rollouts a step.")
+    args = parser.parse_args()
+    content = json.loads(args.results.read_text())
     seconds = fit(content["steps"])
     token = seconds[2] + seconds[3] * (max(SIZES)[0] + PROMPT_LENGTH)
     print(f"{content['about']['model']} on {content['about']['hardware']}:")
@@ -122,6 +127,15 @@ def main() -> None:
                 found.append([(features(widths, plan) @ seconds, len(plan)) for plan in plans])
             cells = "".join(f"{time:>7.2f} {passes:>4.1f}" for time, passes in np.mean(found, axis=0))
             print(f"{longest:>7} {rollouts:>8} {distribution:<9} {cells}")
+
+    full = [step for step in content["steps"] if step["distribution"] == "equal"]
+    for path in args.others:
+        steps = [step for step in json.loads(path.read_text())["steps"] if step["distribution"] != "equal"]
+        print(f"\n{path.stem}: seconds a step (median), share of the limit")
+        for row in summarise(full + steps):
+            if row["grouped_seconds"] and row["share_of_limit"]:
+                cells = f"{row['grouped_seconds']:>7.2f}{row['share_of_limit']:>6.0%}"
+                print(f"{row['longest']:>7} {row['rollouts']:>8.0f} {row['distribution']:<9} {cells}")
 
 
 if __name__ == "__main__":

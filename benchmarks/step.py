@@ -5,13 +5,13 @@ Where the time of a whole training step goes, with TRL's micro-batches and with 
     python benchmarks/step.py --model FOLDER --data PROMPTS.jsonl --engine vllm --longest 1024 --rollouts 256
 
 One `CodaGRPOTrainer` makes steps with `length_grouping` off (TRL's own code path: gradients are bit-equal) and on, in
-turns. A round has one rollout, which both sides learn from; its time, and that of the weights' way to the engine,
-counts for both. With `--tiny` it is the arithmetic ladder on a CPU, with the settings of `recipes/ladder/coda.yaml`.
-With `--model` it is a real model on a file of prompts (columns `prompt` and `solution`): plain GRPO
-(`length_shaping="none"`), groups of 16, no KL term. Without either, it is the shape of Qwen3-0.6B with random weights
-on a GPU: so many tokens end a text that lengths follow a geometric distribution with a mean of a quarter of
-`--longest`, and the grader gets mathematical text of each rollout's length in its place. There and on the ladder the
-KL coefficient is the paper's 0.001, so that the reference model's log-probabilities are part of the step.
+turns. A round has one rollout, which both sides learn from; what only the first of them has to do about it (rollout,
+weights to the engine, grading, decoding) counts for both. With `--tiny` it is the arithmetic ladder on a CPU, with the
+settings of `recipes/ladder/coda.yaml`. With `--model` it is a real model on a file of prompts (columns `prompt` and
+`solution`): plain GRPO (`length_shaping="none"`), groups of 16, no KL term. Without either, it is the shape of
+Qwen3-0.6B with random weights on a GPU: so many tokens end a text that lengths follow a geometric distribution with a
+mean of a quarter of `--longest`, and the grader gets mathematical text of each rollout's length in its place. There
+and on the ladder the KL coefficient is the paper's 0.001, so that the reference model's log-probabilities are part.
 
 Peak memory is what PyTorch allocated in this process, vLLM's share included, and with `--model` the dry run's estimate
 stands beside it.
@@ -60,6 +60,8 @@ PARTS = (
     "optimizer",
     "rest",
 )
+ONCE = ["rollout", "weights to the engine", "grading", "rest"]  # in a round
+UPDATE = ["reference log-probabilities", "grouping", "forward", "backward", "optimizer"]
 # What the innermost of TRL's contexts (and ours below) is part of. Those not named here count to what they are in.
 CONTEXTS = {
     "transformers.generate": "rollout",
@@ -134,7 +136,7 @@ class TimedTrainer(CodaGRPOTrainer):
 
 
 class Parts(Turns):
-    """Collects the parts of every step. The second step of a round has the first one's rollout."""
+    """Collects the parts of every step."""
 
     def on_step_begin(self, args, state, control, **kwargs):
         set_seed(self.plan[0]["round"])
@@ -149,14 +151,9 @@ class Parts(Turns):
         self.optimizer.__exit__(None, None, None)
 
     def measured(self, step, state):
-        seconds, parts = step["seconds"], {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
-        parts["rest"] += seconds - sum(parts.values())
-        if state.global_step % len(SIDES) == 1:
-            self.rollout = {part: parts[part] for part in ("rollout", "weights to the engine")}
-        else:
-            parts |= self.rollout
-            seconds += sum(self.rollout.values())
-        step |= {"seconds": seconds, "parts": parts, "lengths": self.trainer._completion_lengths}
+        parts = {part: Stopwatch.parts.get(part, 0.0) for part in PARTS}
+        parts["rest"] += step["seconds"] - sum(parts.values())
+        step |= {"parts": parts, "lengths": self.trainer._completion_lengths}
         if torch.cuda.is_available():
             step |= {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
         skipped = self.trainer._metrics["train"].pop("coda/skipped_token_ratio", [])
@@ -223,11 +220,13 @@ def estimate(trainer: CodaGRPOTrainer, args: argparse.Namespace) -> dict[str, fl
 
 
 def summarise(steps: list[dict]) -> list[dict]:
-    """One row a part: medians of both sides over the rounds, in seconds, and ranges."""
-    seconds = pd.DataFrame([step["parts"] | {"step": step["seconds"]} for step in steps])
+    """One row a part, the update and the step: medians of both sides over the rounds, in seconds, and ranges."""
+    seconds = pd.DataFrame([step["parts"] for step in steps])
+    seconds[ONCE] = seconds[ONCE].groupby([step["round"] for step in steps]).transform("first")
+    seconds = seconds.assign(update=seconds[UPDATE].sum(axis=1), step=seconds.sum(axis=1))
     found = seconds.groupby([step["side"] for step in steps]).agg(["min", "median", "max"])
     rows = []
-    for part in (*PARTS, "step"):
+    for part in (*PARTS, "update", "step"):
         row = {"part": part}
         for side in SIDES:
             low, middle, high = found.loc[side, part]

@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/concepts.md and docs/diagnose.md.
+"""Draws the pictures of docs/concepts.md, docs/diagnose.md and docs/performance.md.
 
 python docs/pictures.py                        # from the package's own formulas, and the curves that are committed
 python docs/pictures.py --runs runs/diagnose   # first takes the curves from new runs (diagnose.md has their lines)
@@ -21,6 +21,7 @@ DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
 CURVES = IMAGES / "diagnose" / "curves.json"
 EASY, HARD, MIDDLE = "#0072B2", "#D55E00", "#7F7F7F"
+STEP = DOCS.parent / "benchmarks/results/step-vllm-qwen2.5-coder-1.5b-nvidia-h200.json"
 GROUP = 16  # completions of a prompt, as in the paper
 
 
@@ -158,12 +159,44 @@ def healthy_and_sick() -> Figure:
     return figure
 
 
+STEP_PARTS = {
+    "generation, weights to vLLM": ("rollout", "weights to the engine"),
+    "grading, decoding": ("grading", "rest"),
+    "forward": ("forward",),
+    "backward": ("backward", "optimizer", "grouping"),
+}
+
+
+def whole_step() -> Figure:
+    """A step of TRL's and of ours on the same rollouts, round by round, by parts."""
+    steps = json.loads(STEP.read_text())["steps"]
+    rounds = sorted({step["round"] for step in steps})
+    figure, axes = panels(1, len(rounds), width=10.5, height=1.8)
+    for axis, number in zip(axes, rounds, strict=True):
+        sides = {step["side"]: step["parts"] for step in steps if step["round"] == number}
+        first = next(iter(sides.values()))  # what it has to do about the rollout counts for both
+        done = np.zeros(2)
+        for place, (title, names) in enumerate(STEP_PARTS.items()):
+            of = [first if place < 2 else sides[side] for side in ("grouped", "trl")]
+            seconds = np.array([sum(parts[name] for name in names) for parts in of])
+            axis.barh(
+                ["ours", "TRL"], seconds, left=done, label=title, color=("#999999", "#dddddd", EASY, HARD)[place]
+            )
+            done += seconds
+        for row, whole in enumerate(done):
+            axis.annotate(f"{whole:.1f}", (whole + 0.2, row), va="center")
+        axis.set(title=f"round {number}", xlabel="seconds", xlim=(0, 31))
+    legend(figure, axes[:1])
+    return figure
+
+
 PICTURES = {
     "concepts/optimality": optimality,
     "concepts/gates": gates,
     "concepts/advantages": advantages,
     "concepts/methods": methods,
     "diagnose/healthy_and_sick": healthy_and_sick,
+    "performance/whole_step": whole_step,
 }
 
 

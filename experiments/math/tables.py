@@ -187,9 +187,9 @@ def seconds_table(rows: Sequence[Row]) -> Table:
             means = [float(np.mean(values)) for values in (training["step_seconds"][part], *phases)]
             line = [label(row), text(name), number(means[0]), *(number(mean, digits=2) for mean in means[1:])]
             line.append(number(float(np.mean(training["log"]["tokens"][part])), digits=0))
-            lines.append([*line, number(training["card_gib"], digits=0)])
-    header = ["", "Steps", "Seconds", *PHASE_TITLES.values(), "Tokens", "GiB of the card"]
-    caption = "Means of seconds a step, one run a card. The first ten begin with step 4."
+            lines.append([*line, number(row["runs_a_card"], digits=0), number(training["card_gib"], digits=0)])
+    header = ["", "Steps", "Seconds", *PHASE_TITLES.values(), "Tokens", "Runs a card", "GiB of the card"]
+    caption = "Means of seconds a step. The first ten begin with step 4. GiB: of all runs on the card."
     return Table("seconds", "Seconds of a step", caption, header, lines)
 
 
