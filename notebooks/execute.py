@@ -20,54 +20,25 @@ from tqdm import tqdm
 NOTEBOOKS = sorted(Path(__file__).parent.glob("*.ipynb"))
 # Tag of cells whose output is not stored: progress tables, widgets.
 NO_OUTPUT = "no-output"
-# Metadata that Colab or Jupyter needs to open a notebook.
-KEPT_METADATA = ("accelerator", "colab", "kernelspec", "language_info")
 
 
 def execute(path: Path, smoke: bool, timeout: int = 1800) -> NotebookNode:
     """
-    Runs a notebook in an empty folder.
-
-    Args:
-        path (`Path`):
-            The notebook.
-        smoke (`bool`):
-            Whether to run it small and offline, with the ladder in place of larger models and data.
-        timeout (`int`, *optional*, defaults to `1800`):
-            Seconds that one cell may take.
-
-    Returns:
-        `NotebookNode`: The notebook with its outputs.
-
-    Raises:
-        CellExecutionError: If a cell fails.
+    Runs a notebook in an empty folder, and returns it with its outputs. With `smoke` it runs small and offline, with
+    the ladder in place of larger models and data. A cell that fails, or takes `timeout` seconds, raises.
     """
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            notebook, timeout=timeout, kernel_name="python3", resources={"metadata": {"path": folder}}
-        )
+        resources = {"metadata": {"path": folder}}
+        client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", resources=resources)
         return client.execute(env=os.environ | {"CODA_TRL_SMOKE": "1" if smoke else "0"})
 
 
 def strip(notebook: NotebookNode, keep_outputs: bool = True) -> NotebookNode:
-    """
-    Removes what makes a diff unreadable: counters, times, widget states, progress bars and warnings (all of stderr).
-
-    Args:
-        notebook (`NotebookNode`):
-            Notebook, changed in place.
-        keep_outputs (`bool`, *optional*, defaults to `True`):
-            Whether to keep the other outputs.
-
-    Returns:
-        `NotebookNode`: The same notebook.
-    """
-    notebook.metadata = NotebookNode(
-        {key: notebook.metadata[key] for key in KEPT_METADATA if key in notebook.metadata}
-    )
-    notebook.metadata.kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook.metadata.language_info = {"name": "python"}
+    """Removes, in place, what makes a diff unreadable: counters, times, widget states, progress bars and warnings."""
+    kept = {key: value for key, value in notebook.metadata.items() if key in ("accelerator", "colab")}
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = NotebookNode(kept, kernelspec=kernel, language_info={"name": "python"})
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = NotebookNode({"tags": tags} if tags else {})
