@@ -198,7 +198,7 @@ def train(
     if args.push_to_hub:
         trainer.push_to_hub()
     if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
-        PartialState().destroy_process_group()
+        trainer.accelerator.end_training()
     return 0
 
 

@@ -3,14 +3,13 @@
 Thirty rollouts a step in groups of six: shared among two processes (15 each) or three (10 each), groups straddle them.
 """
 
-import json
 import os
 import sys
 import warnings
 from pathlib import Path
 
 from datasets import Dataset
-from small_training import run_and_leave
+from small_training import SETTINGS, run_and_leave
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 
@@ -38,46 +37,18 @@ def verdict(completions, verdict, **kwargs):
 
 
 def main(model: str, folder: Path, processes: int) -> None:
-    def run(name: str, reward, **options) -> CodaGRPOTrainer:
-        args = CodaGRPOConfig(
-            str(folder / name),
-            per_device_train_batch_size=ROLLOUTS // processes,
-            num_generations=GROUP_SIZE,
-            max_completion_length=12,
-            max_steps=STEPS,
-            learning_rate=1e-2,
-            log_completions=True,
-            logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            bf16=False,
-            use_cpu=True,
-            disable_tqdm=True,
-            length_shaping=options.pop("length_shaping", "coda"),
-            scale_rewards=options.pop("scale_rewards", "none"),
-        )
-        trainer = CodaGRPOTrainer(model, reward, args, PROMPTS, **options)
+    for method, scale_rewards in (("coda", "group"), ("l1_max", "none")):
+        sizes = {"per_device_train_batch_size": ROLLOUTS // processes, "num_generations": GROUP_SIZE}
+        options = SETTINGS | sizes | {"max_steps": STEPS, "log_completions": True, "scale_rewards": scale_rewards}
+        args = CodaGRPOConfig(str(folder / method), length_shaping=method, **options)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trainer = CodaGRPOTrainer(model, verdict, args, PROMPTS, rollout_func=rollout)
         trainer.train()
+        warned = [text for text in (str(each.message) for each in caught) if text.startswith("`scale_rewards`")]
+        assert bool(warned) == (scale_rewards == "group" and trainer.accelerator.is_main_process)
         if trainer.accelerator.is_main_process:
-            trainer.state.save_to_json(str(folder / name / "state.json"))
-        return trainer
-
-    run("rollouts-coda", verdict, rollout_func=rollout)
-    run("rollouts-l1_max", verdict, rollout_func=rollout, length_shaping="l1_max")
-
-    seen = []  # by this process alone: what a reward function sees
-
-    def odd(completion_ids, **kwargs):
-        rewards = [float(ids[0] % 5 > 0) for ids in completion_ids]
-        seen.append({"rewards": rewards, "lengths": [len(ids) for ids in completion_ids]})
-        return rewards
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        trainer = run("generated", odd, scale_rewards="group")
-    warned = [str(warning.message) for warning in caught if warning.category is UserWarning]
-    of_process = {"steps": seen, "warnings": [text for text in warned if text.startswith("`scale_rewards`")]}
-    (folder / f"seen-{trainer.accelerator.process_index}.json").write_text(json.dumps(of_process))
+            trainer.state.save_to_json(str(folder / method / "state.json"))
 
 
 if __name__ == "__main__":

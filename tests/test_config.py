@@ -84,10 +84,10 @@ def test_normalising_each_reward_alone_is_refused_unless_plain_grpo():
     config(multi_objective_aggregation="normalize_then_sum", length_shaping="none")
 
 
-@pytest.mark.parametrize("method", [method for method in METHODS if method != "none"])
-def test_groups_of_one_are_refused(method):
-    with pytest.raises(ValueError, match="`num_generations` is 1"):
-        config(num_generations=1, length_shaping=method)
+def test_groups_of_one_are_refused():
+    for method in METHODS.keys() - {"none"}:
+        with pytest.raises(ValueError, match="`num_generations` is 1"):
+            config(num_generations=1, length_shaping=method)
 
 
 def test_parameters_reach_shape_rewards_under_its_names():

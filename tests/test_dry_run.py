@@ -348,6 +348,8 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         (["--accelerate_config", "nothing.yaml"], "there is no such file"),
         (["--max_completion_length", "null"], "None leaves open how long a completion gets"),
         (["--eval_dataset", "nosuch"], "There is no data set 'nosuch'"),
+        (["--reward_funcs", "no_such_reward"], "`reward_funcs` has 'no_such_reward'"),
+        (["--correctness_reward", "wright"], "is 'wright', but the reward functions are accuracy_reward"),
     ],
 )
 def test_runs_that_cannot_work_have_a_status_of_their_own(tiny_recipe, changes, message):

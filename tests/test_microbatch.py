@@ -32,7 +32,7 @@ from transformers import (
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer, values_ignore_padding
-from coda_trl.microbatch import LeftAligned, cheapest_fill, padded_widths, regroup, trim
+from coda_trl.microbatch import LeftAligned, cheapest_fill
 
 WIDTHS = st.lists(st.integers(1, 3000), min_size=1, max_size=80).map(lambda widths: sorted(widths, reverse=True))
 
@@ -46,20 +46,19 @@ def cost(widths, counts, pass_cost):
     return sum(sizes(widths, counts)) + pass_cost * len(counts)
 
 
-@given(WIDTHS, st.integers(1, 10_000), st.integers(0, 5_000))
-def test_cheapest_fill_keeps_to_the_budget(widths, budget, pass_cost):
-    counts = cheapest_fill(widths, budget, pass_cost=pass_cost)
-    assert sum(counts) == len(widths) and min(counts) > 0
-    assert all(size <= budget or count == 1 for size, count in zip(sizes(widths, counts), counts, strict=True))
+def fits(widths, counts, budget):
+    return all(size <= budget or count == 1 for size, count in zip(sizes(widths, counts), counts, strict=True))
 
 
 @given(WIDTHS.map(lambda widths: widths[:8]), st.integers(1, 10_000), st.integers(0, 5_000))
 def test_no_other_cut_is_cheaper(widths, budget, pass_cost):
-    found = cost(widths, cheapest_fill(widths, budget, pass_cost=pass_cost), pass_cost)
+    counts = cheapest_fill(widths, budget, pass_cost=pass_cost)
+    assert sum(counts) == len(widths) and min(counts) > 0 and fits(widths, counts, budget)
+    found = cost(widths, counts, pass_cost)
     for breaks in range(len(widths)):
         for places in combinations(range(1, len(widths)), breaks):
             counts = [end - start for start, end in pairwise([0, *places, len(widths)])]
-            if all(size <= budget or count == 1 for size, count in zip(sizes(widths, counts), counts, strict=True)):
+            if fits(widths, counts, budget):
                 assert found <= cost(widths, counts, pass_cost)
 
 
@@ -73,29 +72,6 @@ def test_cheapest_fill_makes_no_more_micro_batches_than_there_were(widths, rows)
 
 def test_cheapest_fill_leaves_equal_rows_as_they_are():
     assert cheapest_fill([640] * 32, 4 * 640, most=8) == [4] * 8
-
-
-def test_regroup_moves_whole_rows():
-    batches = [
-        {
-            "ids": torch.arange(6).reshape(3, 2) + 10 * n,
-            "ratio": torch.arange(3.0)[:, None] + 10 * n,
-            "all": torch.tensor(7),
-        }
-        for n in range(2)
-    ]
-    first, second = regroup(batches, [torch.tensor([5]), torch.tensor([0, 3, 1, 4])])
-    assert first["ids"].tolist() == [[14, 15]] and first["ratio"].tolist() == [[12.0]]
-    assert second["ids"][:, 0].tolist() == [0, 10, 2, 12] and second["ratio"].shape == (4, 1)
-    assert first["all"] == second["all"] == 7
-
-
-@pytest.mark.parametrize("lengths, width", [([3, 9], 24), ([0, 0], 16), ([28, 2], 30)])
-def test_trim_cuts_behind_the_longest_completion(lengths, width):
-    mask = (torch.arange(30) < torch.tensor(lengths)[:, None]).long()
-    batch = {"prompt_ids": torch.ones(2, 40), "completion_mask": mask, "ratio": mask[:, :1], "all": torch.tensor(7)}
-    shapes = {key: tuple(value.shape) for key, value in trim(batch, 8).items()}
-    assert shapes == {"prompt_ids": (2, 40), "completion_mask": (2, width), "ratio": (2, 1), "all": ()}
 
 
 def test_losses_are_no_wider_than_their_own_completions(tiny_model, tmp_path):
@@ -135,12 +111,6 @@ def test_left_aligned_rows_hold_every_token_and_come_back(rows, multiple):
     assert (aligned.input_ids * aligned.completion_mask).sum() == completion.sum()
     # No token to score lies before the columns that are kept, or TRL would pass over it.
     assert not aligned.completion_mask[:, : -aligned.logits_to_keep].any()
-
-
-def test_widths_are_rounded_up_but_no_wider_than_they_came():
-    mask = torch.tensor([[1] * length + [0] * (100 - length) for length in (1, 64, 65, 100)])
-    assert padded_widths(mask, 64).tolist() == [64, 64, 100, 100]
-    assert padded_widths(mask, 16).tolist() == [16, 64, 80, 100]
 
 
 def assert_same(found: dict, expected: dict):
@@ -300,15 +270,6 @@ def test_evaluation_is_trl_s(tiny_model, tmp_path):
         logs.append(trainer.evaluate())
     for name in ("eval_loss", "eval_kl", "eval_entropy"):
         assert logs[0][name] == pytest.approx(logs[1][name], rel=1e-5)
-
-
-def test_switched_off_it_is_trl_s_own_path(tiny_model, tmp_path):
-    runs = [
-        train(cls, tiny_model, tmp_path, length_grouping=False)[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)
-    ]
-    assert runs[0].shapes == runs[1].shapes
-    for step, trl_step in zip(*(run.gradients for run in runs), strict=True):
-        assert all(step[name].equal(trl_step[name]) for name in trl_step)
 
 
 def test_an_empty_micro_batch_has_no_backward_pass(tiny_model, tmp_path, monkeypatch):

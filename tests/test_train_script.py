@@ -71,15 +71,6 @@ def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
     assert trainers == [] and not (tmp_path / "out").exists()
 
 
-def test_dry_run_knows_the_rewards(recipe, capsys):
-    for changes, message in {
-        ("--reward_funcs", "no_such_reward"): "`reward_funcs` has 'no_such_reward'",
-        ("--correctness_reward", "wright"): "is 'wright', but the reward functions are ladder_reward",
-    }.items():
-        assert TRAIN.main([*recipe, "--dry_run", *changes]) == 1
-        assert message in " ".join(capsys.readouterr().out.split())
-
-
 def test_dry_run_asks_for_the_revision_that_is_trained(recipe, monkeypatch):
     asked = []
     for loader in (AutoTokenizer, AutoConfig):

@@ -269,12 +269,3 @@ def test_trl_still_does_what_signatures_do_not_show():
     rewards = inspect.getsource(GRPOTrainer._calculate_rewards)
     assert "zip(self.reward_funcs, self.reward_processing_classes, self.reward_func_names" in " ".join(rewards.split())
     assert "rewards_per_func = gather(rewards_per_func)" in rewards
-
-
-def test_generate_returns_eight_values_with_the_lengths_where_they_are_looked_for(tiny_model, tmp_path):
-    trainer = make(tiny_model, tmp_path, right)
-    output = trainer._generate(PROMPTS["prompt"][:1] * 4)
-    assert len(output) == 8
-    prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images = output
-    assert trainer._completion_lengths == [len(ids) for ids in completion_ids] and len(completion_ids) == 4
-    assert tool_mask is None and extra_fields == {} and images is None and tool_images == []
