@@ -53,12 +53,7 @@ class Failed(Exception):
 def parser_of(description: str, results: Path, work: Path, committed: Path) -> argparse.ArgumentParser:
     """Arguments that the experiments share; `committed` are the results that a rehearsal must not write to."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=results,
-        help="File for the runs, with those that are done (default: %(default)s).",
-    )
+    parser.add_argument("--results", type=Path, default=results, help="File for the runs (default: %(default)s).")
     parser.add_argument("--work", type=Path, default=work, help="Scratch (default: %(default)s).")
     parser.add_argument("--tiny", action="store_true", help="A rehearsal on the CPU. Numbers mean nothing.")
     parser.add_argument(
@@ -218,14 +213,9 @@ class Testbed(Runner):
     def train_arguments(self, run: Run, seed: int, output_dir: Path) -> list[str]:
         """Arguments of `recipes/train.py` for one training."""
         overlays = [f"recipes/ablations/{overlay}.yaml" for overlay in run.overlays]
-        own = {
-            "output_dir": output_dir,
-            "seed": seed,
-            "use_cpu": str(self.use_cpu).lower(),
-            "save_total_limit": 1,
-        }
-        arguments = ["--config", f"{self.recipes}/{run.recipe}.yaml", *(["--overlay", *overlays] if overlays else [])]
-        return arguments + with_flags(run.overrides | own) + with_flags(self.training | self.args.override)
+        files = {"config": f"{self.recipes}/{run.recipe}.yaml"} | ({"overlay": overlays} if overlays else {})
+        own = {"output_dir": output_dir, "seed": seed, "use_cpu": str(self.use_cpu).lower(), "save_total_limit": 1}
+        return with_flags(files | run.overrides | own | self.training | self.args.override)
 
     def do(self, wanted: list[tuple[str, int]]) -> int:
         """Does the runs that are not done yet. Returns the exit code."""

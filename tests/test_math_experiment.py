@@ -281,6 +281,13 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert set(tables.build(only_trained, tmp_path)) == {"trainings", "seconds"}
 
 
+@pytest.mark.slow
+def test_page_is_in_step_with_the_runs(tmp_path):
+    """After new runs: `python -m experiments.math.tables`."""
+    page = (tables.HERE / "README.md").read_text()
+    assert fill(page, tables.build(read_results(tables.RESULTS), tmp_path)) == page
+
+
 def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():
     tokens = np.random.default_rng(0).lognormal(5, 1, 300)
     ratio = tables.log_ratio(0.8 * tokens, tokens)

@@ -233,46 +233,6 @@ def test_runs_are_paired_with_the_same_seed_of_their_warm_start():
     assert rows("start") == [[1]]
 
 
-def trained(name, seed, evaluations=(), warm_start=1, **log):
-    """A run with a log of two lines."""
-    log = {"step": [4, 8]} | {name: [value, value] for name, value in log.items()}
-    named = {"method": name, "warm_start": warm_start, "seed": seed}
-    return named | {"evaluations": list(evaluations), "log": log}
-
-
-def test_differences_to_grpo_are_between_the_same_seeds():
-    runs = [
-        trained(name, seed, **{"coda/mean_score": 0.6, "coda/easy/mean_length": length})
-        for name, seed, length in (("grpo", 0, 90), ("grpo", 1, 100), ("coda", 1, 60), ("vlp", 2, 5))
-    ]
-    (row,) = tables.rollout_pairs(runs).rows
-    assert [cell.text for cell in row] == ["CODA", "1", "0.0", "−40", "–"]
-
-
-def test_an_interval_over_pairs_is_that_of_students_t():
-    runs = [
-        trained(name, seed, **{"coda/mean_score": 0.6, "coda/easy/mean_length": length})
-        for seed, difference in enumerate((-1, -2, -3))
-        for name, length in (("grpo", 100), ("coda", 100 + difference))
-    ]
-    (row,) = tables.rollout_pairs(runs).rows
-    half = 4.303 / 3**0.5  # t of two degrees of freedom, times the standard error
-    assert (row[3].value, row[3].low, row[3].high) == pytest.approx((-2, -2 - half, -2 + half), abs=0.1)
-
-
-def test_pairs_are_of_the_same_warm_start_and_seed():
-    runs = []
-    for name, start, seed, accuracy, tokens in (
-        ("grpo", 1, 0, 0.5, 100),
-        ("coda", 1, 0, 0.75, 40),
-        ("coda", 1, 1, 0.5, 30),
-        ("grpo", 2, 1, 0.5, 100),
-    ):
-        rungs = {str(rung): {"accuracy": accuracy, "tokens": tokens} for rung in range(1, 7)}
-        runs.append(trained(name, seed, [{"rungs": rungs}], start))
-    assert [[cell.text for cell in row] for row in tables.by_pair(runs).rows] == [["1", "0", *["+25.0 / −60%"] * 7]]
-
-
 @pytest.mark.slow
 def test_pages_are_in_step_with_the_runs():
     """After new runs: `python -m experiments.word_problems.tables`."""

@@ -58,15 +58,7 @@ def _expand(task: tuple[str, int]) -> None:
 
 
 def expand(gguf: Path, processes: int) -> dict[str, torch.Tensor]:
-    """
-    Weights of a GGUF file in bfloat16.
-
-    Args:
-        gguf (`Path`):
-            The file.
-        processes (`int`):
-            Processes that expand side by side.
-    """
+    """Weights of a GGUF file in bfloat16, expanded in so many processes side by side."""
     tasks = []
     for tensor in GGUFReader(gguf).tensors:
         name = name_of(tensor.name)
@@ -82,9 +74,9 @@ def expand(gguf: Path, processes: int) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(values).view(torch.bfloat16) for name, values in _expanded.items()}
 
 
-def write_folder(out: Path, gguf: Path | None = None) -> None:
+def write_folder(out: Path, gguf: Path) -> None:
     """Writes everything but the weights; the tokenizer is read from the GGUF file where the folder has none."""
-    if gguf is not None and not (out / "tokenizer.json").exists():
+    if not (out / "tokenizer.json").exists():
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
         tokenizer.eos_token, tokenizer.pad_token = END_OF_TURN, PADDING
         tokenizer.save_pretrained(out)
