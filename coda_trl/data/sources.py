@@ -25,13 +25,8 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Schema:
     """
-    One form that the rows of a data set come in.
-
-    Args:
-        columns (`tuple[str, ...]`):
-            Columns that are read.
-        build (`Callable[[dict], tuple[list[dict], str]]`):
-            Prompt and gold of a row. May raise `ValueError` for a row without a usable gold.
+    One form that the rows of a data set come in: the columns that are read, and how they become prompt and gold (a
+    `ValueError` for a row without a usable gold).
     """
 
     columns: tuple[str, ...]
@@ -40,34 +35,16 @@ class Schema:
 
 @dataclass(frozen=True)
 class Source:
-    """
-    A data set.
+    """A data set: where it is, in which forms, and which of its rows are meant."""
 
-    Args:
-        hub (`str`, *optional*):
-            Id on the hub. `None` if it is always read from a file.
-        schemas (`tuple[Schema, ...]`):
-            Forms that its copies come in.
-        configs (`tuple[str | None, ...]`, *optional*, defaults to `(None,)`), splits (`tuple[str, ...]`, *optional*, defaults to `("train",)`):
-            Hub configurations and splits that make it up.
-        select (`Callable[[list[dict]], list[dict]]`, *optional*):
-            Chooses among the raw rows, where only a part of the data set is meant.
-        is_benchmark (`bool`, *optional*, defaults to `False`):
-            Whether it is an evaluation set. Then every row must have a gold.
-        rows (`int`, *optional*):
-            Published number of rows that are left, for planning without the data. `None` if it is not published.
-        generate (`Callable[[int], datasets.Dataset]`, *optional*):
-            Makes a number of rows, for a data set that is not read from anywhere. `NAME=N` asks for N instead of `rows`.
-    """  # noqa: E501
-
-    hub: str | None
+    hub: str | None  # id on the hub; `None` if it is always read from a file
     schemas: tuple[Schema, ...]
-    configs: tuple[str | None, ...] = (None,)
+    configs: tuple[str | None, ...] = (None,)  # those of the hub that make it up, each with all `splits`
     splits: tuple[str, ...] = ("train",)
-    select: Callable[[list[Row]], list[Row]] | None = None
-    is_benchmark: bool = False
-    rows: int | None = None
-    generate: Callable[[int], Dataset] | None = None
+    select: Callable[[list[Row]], list[Row]] | None = None  # chooses among the raw rows
+    is_benchmark: bool = False  # an evaluation set, of which every row must have a gold
+    rows: int | None = None  # published number of rows that are left, for planning without the data
+    generate: Callable[[int], Dataset] | None = None  # makes rows, `N` of them for `NAME=N`
 
 
 def _gold(answer: str | int | float) -> str:
