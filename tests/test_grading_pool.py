@@ -20,7 +20,7 @@ from pebble import ProcessExpired
 from coda_trl.grading import GradingPool, default_pool
 from coda_trl.grading import server as server_module
 from coda_trl.grading.__main__ import main
-from coda_trl.grading.pool import Job, default_workers
+from coda_trl.grading.pool import Grade, default_workers
 from coda_trl.grading.rules import Case
 
 pytestmark = pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_broken_pool_is_no_verdict(monkeypatch, errors, sent, lost):
     ended, results = [], []
     monkeypatch.setattr(server_module, "_end_group", lambda: ended.append(True))
     server = server_module.Server(SimpleNamespace(send=results.append), workers=1, memory_mb=64)
-    outcomes = [*errors, (True, 0.1)]
+    outcomes = [*errors, Grade(True, None, 0.1)]
 
     def schedule(function, args, timeout):
         future, outcome = Future(), outcomes.pop(0)
@@ -138,8 +138,8 @@ def test_a_broken_pool_is_no_verdict(monkeypatch, errors, sent, lost):
         return future
 
     monkeypatch.setattr(server.pool, "schedule", schedule)
-    server.submit(Job(0, Case("1", "1"), True, 1.0))
-    assert [result.verdict for _, result in results] == sent and len(ended) == lost
+    server.submit(0, Case("1", "1"), timeout=1.0)
+    assert [grade.verdict for _, grade in results] == sent and len(ended) == lost
 
 
 def test_threads_and_asyncio(pool):

@@ -22,6 +22,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "012345678
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋ₙ]+")
+_STYLED = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff]")  # full-width forms, mathematical alphanumeric symbols
 _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|(?=[({]))")
 
 
@@ -43,16 +44,10 @@ def to_latex(text: str) -> str:
 
 
 def _character(character: str) -> str:
-    if character.isascii():
-        return character
     if character.isdecimal():
         return str(unicodedata.decimal(character))
+    plain = unicodedata.normalize("NFKC", character)
     if unicodedata.category(character) == "No":  # vulgar fractions; circled digits and the like stay as they are
-        top, slash, bottom = unicodedata.normalize("NFKC", character).partition("\u2044")
+        top, slash, bottom = plain.partition("\u2044")
         return rf"\frac{{{top}}}{{{bottom}}}" if slash and bottom else character
-    code = ord(character)
-    if 0xFF01 <= code <= 0xFF5E:  # full-width forms
-        return chr(code - 0xFEE0)
-    if 0x1D400 <= code <= 0x1D7FF:  # mathematical alphanumeric symbols
-        return unicodedata.normalize("NFKC", character)
-    return character
+    return plain if _STYLED.match(character) else character

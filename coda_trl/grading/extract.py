@@ -17,10 +17,7 @@ _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*(-?\d[\d.,/]*+)(?=\s*(?:[$*.,;]|\\[\
 
 def after_reasoning(completion: str) -> str:
     """What follows the last `</think>` (the whole text if there is none), up to a `<think>` that is never closed."""
-    end = completion.rfind(REASONING_END)
-    tail = completion[end + len(REASONING_END) :] if end >= 0 else completion
-    reopened = tail.find(REASONING_START)
-    return tail if reopened < 0 else tail[:reopened]
+    return completion.rpartition(REASONING_END)[2].partition(REASONING_START)[0]
 
 
 def opens_thinking(prompt: str) -> bool:

@@ -50,16 +50,14 @@ _LAYOUT = [
     (re.compile(r"\\\{\s*\\\}"), r"\\emptyset "),
 ]
 _SYNONYMS = {
-    "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac", "dbinom": r"\binom", "tbinom": r"\binom",
-    "leq": r"\le", "leqslant": r"\le", "leqq": r"\le", "geq": r"\ge", "geqslant": r"\ge", "geqq": r"\ge",
-    "ne": r"\neq", "lt": "<", "gt": ">", "ast": r"\cdot", "cdotp": r"\cdot", "varnothing": r"\emptyset",
-    "degree": r"^\circ", "lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(",
-    "rangle": ")", "lvert": "|", "rvert": "|", "vert": "|", "colon": ":", "infin": r"\infty",
-    "iff": r"\Rightarrow", "implies": r"\Rightarrow", "Longrightarrow": r"\Rightarrow",
-    "Leftrightarrow": r"\Rightarrow", "backslash": r"\setminus", "smallsetminus": r"\setminus",
-    "R": r"\mathbb{R}", "dots": r"\ldots", "cdots": r"\ldots", "dotsc": r"\ldots", "simeq": r"\approx",
-    "thickapprox": r"\approx", "vee": r"\lor", "wedge": r"\land",
+    r"\frac": "dfrac tfrac cfrac", r"\binom": "dbinom tbinom", r"\le": "leq leqslant leqq",
+    r"\ge": "geq geqslant geqq", r"\neq": "ne", "<": "lt", ">": "gt", r"\cdot": "ast cdotp", "|": "lvert rvert vert",
+    r"\emptyset": "varnothing", r"^\circ": "degree", r"\{": "lbrace", r"\}": "rbrace", "[": "lbrack", "]": "rbrack",
+    "(": "langle", ")": "rangle", ":": "colon", r"\infty": "infin", r"\mathbb{R}": "R", r"\ldots": "dots cdots dotsc",
+    r"\Rightarrow": "iff implies Longrightarrow Leftrightarrow", r"\setminus": "backslash smallsetminus",
+    r"\approx": "simeq thickapprox", r"\lor": "vee", r"\land": "wedge",
 }  # fmt: skip
+_CANONICAL = {name: command for command, names in _SYNONYMS.items() for name in names.split()}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^\s*(\w+)\s*\\choose(?![A-Za-z])\s*(\w+)\s*$")
 _ARGUMENT = r"\s*(\\[A-Za-z]+|[A-Za-z\d])"
@@ -129,9 +127,11 @@ def normalize(text: str) -> str:
     if "\\begin" not in text:
         text = _ESCAPED_COMMAND.sub(r"\\", text)
     text = _replace(text, _LAYOUT)
-    text = _COMMAND.sub(lambda command: _SYNONYMS.get(command.group(1), command.group()), text)
+    text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
-    text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_mark_words(text)))
+    for _ in range(8):  # innermost first
+        text = _TEXT.sub(_unwrap, text)
+    text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(text))
     text = _CJK.sub(_mark_cjk, text)
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = _replace(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)
@@ -148,16 +148,8 @@ def _replace(text: str, table: list[tuple[re.Pattern, str]]) -> str:
     return text
 
 
-def _mark_words(text: str) -> str:
-    """Replaces text and font commands by their content, innermost first, and marks what reads as words."""
-    for _ in range(8):
-        text, count = _TEXT.subn(_unwrap, text)
-        if not count:
-            break
-    return text
-
-
 def _unwrap(match: re.Match) -> str:
+    """The content of a text or font command, marked if it reads as words."""
     command, argument = match.groups()
     content = argument.replace("⟦", "").replace("⟧", "").strip()
     if content in (_OPERATORS if command == "operatorname" else FUNCTIONS):

@@ -7,12 +7,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import NamedTuple, Self
+from typing import Self
 
 from .extract import final_answer
 from .rules import Case, NoAlgebra, judge, prepare
@@ -26,23 +27,6 @@ _START = (
     "from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:5]))"
 )
 _KNOWN_GOLDS = 65536
-
-
-class Job(NamedTuple):
-    """One case for the server, `number` being the caller's."""
-
-    number: int
-    case: Case
-    gold_is_readable: bool
-    timeout: float
-
-
-class Result(NamedTuple):
-    """Verdict and the seconds it took; `stopped` (and `False`) if a limit or a crash ended the case."""
-
-    verdict: bool | None
-    seconds: float
-    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,9 +133,9 @@ class GradingPool:
             case = prepare(gold, answer, options[index] if options is not None else None)
             if case is not None:
                 same.setdefault(case, []).append(index)
-        for case, result in self._results(list(same)):
+        for case, grade in self._grades(same):
             for index in same[case]:
-                grades[index] = Grade(result.verdict, answers[index], result.seconds, result.stopped)
+                grades[index] = replace(grade, answer=answers[index])
         return grades
 
     def close(self) -> None:
@@ -164,7 +148,7 @@ class GradingPool:
             self._server.end()
             self._server = None
 
-    def _results(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
+    def _grades(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Grade]]:
         """Judges each case in this process or, if it needs algebra, in a worker."""
         waiting = []
         for case in cases:
@@ -174,24 +158,23 @@ class GradingPool:
             except Exception:  # `NeedsAlgebra`, or a fault, such as too deep a nesting, which may end no training
                 waiting.append(case)
             else:
-                yield case, Result(verdict, time.perf_counter() - start)
+                yield case, Grade(verdict, None, time.perf_counter() - start)
         if waiting:
             yield from self._run(waiting)
 
-    def _run(self, cases: list[Case]) -> Iterator[tuple[Case, Result]]:
-        """Sends cases to the server and yields each with its result, as they come."""
+    def _run(self, cases: list[Case]) -> Iterator[tuple[Case, Grade]]:
+        """Sends cases to the server and yields each with its grade, as they come."""
         todo = dict(enumerate(cases))
         with self._lock:
             for _ in range(_ATTEMPTS):
                 if self._server is None:
                     self._server = _Server(self.workers, self.memory_mb)
-                jobs = [Job(n, case, self._readable.get(case.gold, False), self.timeout) for n, case in todo.items()]
                 try:
-                    for number, result in self._server.grade(jobs):
+                    for number, grade in self._server.grade(list(todo.items()), self.timeout):
                         case = todo.pop(number)
-                        if not result.stopped and len(self._readable) < _KNOWN_GOLDS:
-                            self._readable[case.gold] = result.verdict is not None
-                        yield case, result
+                        if not grade.stopped and len(self._readable) < _KNOWN_GOLDS:
+                            self._readable[case.gold] = grade.verdict is not None
+                        yield case, grade
                     return
                 except (EOFError, OSError):  # the server was killed, or hangs
                     self._end_server()
@@ -231,16 +214,17 @@ class _Server:
                 f"{sys.executable}."
             )
 
-    def grade(self, jobs: list[Job]) -> Iterator[tuple[int, Result]]:
-        """Yields the number of each job with its result, in the order in which they are done."""
-        for job in jobs[: self.window]:
-            self.connection.send(job)
-        for done, job in enumerate(jobs, start=1):
-            if not self.connection.poll(job.timeout + _SILENCE_SECONDS):
+    def grade(self, cases: list[tuple[int, Case]], timeout: float) -> Iterator[tuple[int, Grade]]:
+        """Yields the number of each case with its grade, in the order in which they are done."""
+        waiting = iter(cases)
+        for number, case in islice(waiting, self.window):
+            self.connection.send((number, case, timeout))
+        for _ in cases:
+            if not self.connection.poll(timeout + _SILENCE_SECONDS):
                 raise EOFError
             yield self.connection.recv()
-            for following in jobs[self.window + done - 1 : self.window + done]:
-                self.connection.send(following)
+            for number, case in islice(waiting, 1):
+                self.connection.send((number, case, timeout))
 
 
 def _end(process: subprocess.Popen, connection: Connection, owner: int) -> None:

@@ -16,14 +16,15 @@ import threading
 import time
 from concurrent.futures import Future, TimeoutError
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pebble import CONSTS, ProcessExpired, ProcessPool
 
 from . import algebra
-from .pool import Job, Result
-from .rules import judge
+from .pool import Grade
+from .rules import Case, judge
 
 TASKS_PER_WORKER = 2000  # the caches of the parser grow with every new expression
 WORKING_SHARE = 0.9  # of the time limit; the rest is for ending and replacing a worker that reaches it
@@ -38,13 +39,12 @@ _WARM_UP = (  # the parser learns every construct at its first occurrence, which
 )
 
 
-def grade_job(job: Job) -> tuple[bool | None, float]:
+def grade_case(case: Case, timeout: float) -> Grade:
     """Runs in a worker."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(used.ru_utime + used.ru_stime + job.timeout + CPU_SLACK) + 1
+    limit = int(time.process_time() + timeout + CPU_SLACK) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     start = time.monotonic()
-    return judge(job.case, algebra, job.gold_is_readable), time.monotonic() - start
+    return Grade(judge(case, algebra), None, time.monotonic() - start)
 
 
 def start_worker(memory_bytes: int) -> None:
@@ -57,7 +57,7 @@ def start_worker(memory_bytes: int) -> None:
 
 
 class Server:
-    """Grades jobs in a pool of workers, each within its memory, and sends results to `output` as they come."""
+    """Grades cases in a pool of workers, each within its memory, and sends their grades to `output` as they come."""
 
     def __init__(self, output: Connection, workers: int, memory_mb: int):
         self.output = output
@@ -70,26 +70,25 @@ class Server:
             context=multiprocessing.get_context("fork"),
         )
 
-    def submit(self, job: Job, attempt: int = 1) -> None:
+    def submit(self, number: int, case: Case, timeout: float, attempt: int = 1) -> None:
         try:
-            future = self.pool.schedule(grade_job, args=(job,), timeout=WORKING_SHARE * job.timeout)
+            future = self.pool.schedule(grade_case, args=(case, timeout), timeout=WORKING_SHARE * timeout)
         except RuntimeError:  # the pool is broken
             _end_group()
-        future.add_done_callback(lambda done: self._finish(job, done, attempt))
+        future.add_done_callback(partial(self._finish, number, case, timeout, attempt))
 
-    def _finish(self, job: Job, future: Future, attempt: int) -> None:
+    def _finish(self, number: int, case: Case, timeout: float, attempt: int, future: Future) -> None:
         error = future.exception()
         if isinstance(error, BrokenProcessPool):
             # A worker was killed while none worked, which ends all waiting cases so; the caller sends them to a new
             # server.
             _end_group()
         elif isinstance(error, ProcessExpired) and attempt < ATTEMPTS:  # perhaps killed from outside
-            self.submit(job, attempt + 1)
+            self.submit(number, case, timeout, attempt + 1)
         else:
-            seconds = job.timeout if isinstance(error, TimeoutError) else 0.0
-            result = Result(False, seconds, stopped=True) if error else Result(*future.result())
+            seconds = timeout if isinstance(error, TimeoutError) else 0.0
             with self.lock:
-                self.output.send((job.number, result))
+                self.output.send((number, Grade(False, None, seconds, stopped=True) if error else future.result()))
 
 
 def _end_group() -> None:
@@ -104,7 +103,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def serve(descriptor: int, workers: int, memory_mb: int, parent: int) -> None:
-    """Says `"ready"`, grades each [`Job`] that comes, and ends this process group when the connection ends."""
+    """Says `"ready"`, grades what [`pool`] sends, and ends this process group when the connection ends."""
     signal.signal(signal.SIGTERM, lambda *_: _end_group())
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
     for text in _WARM_UP:
@@ -116,6 +115,6 @@ def serve(descriptor: int, workers: int, memory_mb: int, parent: int) -> None:
     connection.send("ready")
     try:
         while True:
-            server.submit(connection.recv())
+            server.submit(*connection.recv())
     except (EOFError, OSError, KeyboardInterrupt):
         _end_group()

@@ -58,7 +58,7 @@ _BARE = re.compile(
     rf"|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
 )
 _INCHES = re.compile(r"(?<=\d)\s*(?:''|'|\")$")
-_PERCENT = re.compile(r"\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
+_PERCENT = re.compile(r"(?<=.)\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
 _SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
 
 
@@ -80,14 +80,14 @@ def split_unit(text: str) -> Quantity:
             unit = _canonical(match.group(1), match.group()) or unit
             text = text[: match.start()].rstrip()
     percent = _PERCENT.search(text)
-    if percent and percent.start() > 0:
+    if percent:
         text = text[: percent.start()]
     if _TRIGONOMETRY.search(text):
         text = _ANGLE.sub(r"\\left(\\frac{\1 \\pi}{180}\\right)", text)
     elif degrees := _DEGREES.search(text):
         text = _DEGREES.sub("", text)
         unit = unit or _TEMPERATURES.get(degrees.group(1) or degrees.group(2), "degree")
-    return Quantity(text.strip().rstrip(".,"), unit, bool(percent and percent.start() > 0))
+    return Quantity(text.strip().rstrip(".,"), unit, percent is not None)
 
 
 def units_differ(one: str | None, other: str | None) -> bool:
@@ -125,10 +125,8 @@ def _canonical(words: str, whole: str) -> str | None:
         names = names[1:]
     if names[:1] in (["degree"], ["degrees"]) and len(names) == 2:  # Celsius
         names = names[1:]
-    units = [
-        _UNIT_OF.get(name) or _UNIT_OF.get(name.removesuffix("s")) or _UNIT_OF.get(name.removesuffix("es"))
-        for name in names
-    ]
+    singulars = ((name, name.removesuffix("s"), name.removesuffix("es")) for name in names)
+    units = [next((_UNIT_OF[name] for name in forms if name in _UNIT_OF), None) for forms in singulars]
     if None in units or len(units) != 1 + words.count("/"):
         return None
     return "/".join(units) + (f"^{dimension}" if dimension else "")
