@@ -7,6 +7,8 @@ here, by exact arithmetic. Everything else is handed to `algebra`, which is comp
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import repeat
 from types import ModuleType
 from typing import NamedTuple
 
@@ -148,7 +150,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
 
 
 def _pairwise(golds: Iterable[str], answers: Iterable[str], algebra: Algebra) -> bool:
-    return all(equivalent(gold, answer, algebra) for gold, answer in zip(golds, answers, strict=True))
+    return all(map(equivalent, golds, answers, repeat(algebra)))
 
 
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -194,12 +196,10 @@ def _is_consistent(sides: list[str], value: str, algebra: Algebra) -> bool:
 
 def _sets(gold: str, answer: str, algebra: Algebra) -> bool | None:
     """Compares sets of real numbers; `None` if that is not what these are."""
-    if not is_set(gold) and not is_set(answer):
-        return None
-    try:
-        return same_set(gold, answer, lambda one, other: equivalent(one, other, algebra))
-    except NoSet:
-        return None
+    with suppress(NoSet):
+        if is_set(gold) or is_set(answer):
+            return same_set(gold, answer, lambda one, other: equivalent(one, other, algebra))
+    return None
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -229,10 +229,8 @@ def _sequences(gold: str, answer: str, algebra: Algebra) -> bool:
         return False
     left_labels, right_labels = _labels(left), _labels(right)
     if golds.brackets not in ("", "{}"):
-        are_letters = len(set(right_labels)) == len(right) and all(
-            re.fullmatch("[A-Za-z]", one) for one in right_labels
-        )
-        if are_letters and not any(left_labels):  # `y = 2, x = 1` answers a question for (x, y) with (1, 2)
+        letters = {label for label in right_labels if re.fullmatch("[A-Za-z]", label)}
+        if len(letters) == len(right) and not any(left_labels):  # `y = 2, x = 1` answers (1, 2), asked for (x, y)
             right = [item for _, item in sorted(zip(right_labels, right, strict=True))]
         return _pairwise(left, right, algebra)
     if len(set(left_labels) - {""}) == len(left) and not any(right_labels):  # (4, 3) is not `x = 3, y = 4`
@@ -286,11 +284,8 @@ def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):
         return False
-    return equivalent(_quotient(left), _quotient(right), algebra)
-
-
-def _quotient(parts: list[str]) -> str:
-    return rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) == 2 else parts[0]
+    quotients = [rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) == 2 else parts[0] for parts in (left, right)]
+    return equivalent(*quotients, algebra)
 
 
 def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
