@@ -149,24 +149,23 @@ class Claim:
         lies within what counts as none. `holds weakly` if the whole 80% interval agrees. Else `cannot be told`, as
         always with a single seed, which has no interval.
         """
+        low, high = {
+            "above": (self.bound, np.inf),
+            "below": (-np.inf, self.bound),
+            "same": (-self.bound, self.bound),
+        }[self.rule]
+
+        def agrees(found: Estimate) -> bool:
+            return low < found.low and found.high < high
+
         if sure.low is None:
             return UNTOLD
-        if self._agrees(sure):
+        if agrees(sure):
             return HOLDS
         no_difference = self.bound == 0 and -self.measure.same <= sure.low and sure.high <= self.measure.same
-        if no_difference or self._contradicts(sure):
+        if no_difference or sure.high <= low or high <= sure.low:
             return NOT
-        return WEAKLY if self._agrees(likely) else UNTOLD
-
-    def _agrees(self, found: Estimate) -> bool:
-        above, below = found.low > self.bound, found.high < self.bound
-        return {"above": above, "below": below, "same": -self.bound <= found.low and found.high <= self.bound}[
-            self.rule
-        ]
-
-    def _contradicts(self, found: Estimate) -> bool:
-        above, below = found.high <= self.bound, found.low >= self.bound
-        return {"above": above, "below": below, "same": found.low > self.bound or found.high < -self.bound}[self.rule]
+        return WEAKLY if agrees(likely) else UNTOLD
 
 
 def _read(line: dict[str, str]) -> Claim:

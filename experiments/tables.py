@@ -1,7 +1,7 @@
 """Tables of a testbed with rungs: the paper's Table 1 and 2, answers by difficulty and style, ablations, new seeds."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -72,8 +72,9 @@ def _grid(results: Results, names: Mapping[str, str], columns: Mapping[str, Func
     ]
 
 
-def _labels(names: Sequence[str]) -> dict[str, str]:
-    return {RUNS[name].label: name for name in names}
+def _labels(names: Iterable[str], **others: str) -> dict[str, str]:
+    """Runs by label: another one, the token budget, or that of the matrix."""
+    return {others.get(name) or name.partition("@")[2] or RUNS[name].label: name for name in names}
 
 
 def by_rung(
@@ -174,49 +175,31 @@ def styles(results: Results, names: Sequence[str] = METHODS) -> Table:
 
 
 def _strengths(letter: str, word: str) -> dict[str, str]:
-    names = {strength: f"coda-{word}-{strength}" for strength in (0.0, 0.1, 0.2, 0.3, 0.4)} | {0.2: "coda"}
-    return {f"{letter} = {strength}": name for strength, name in names.items()}
+    names = ("coda" if strength == 0.2 else f"coda-{word}-{strength}" for strength in (0.0, 0.1, 0.2, 0.3, 0.4))
+    return _labels(names, coda=f"{letter} = 0.2")
 
 
+_THRESHOLDS = ("coda-tau-easy-0.6", "coda", "coda-tau-easy-0.9", "coda-tau-hard-0.1", "coda-tau-hard-0.4")
+_SHIFTS = ("grpo-easy", "coda-easy", "grpo", "coda", "grpo-hard", "coda-hard")
+_BONUS = ("grpo", "coda", "coda-incorrect-bonus")
+_VARIANTS = ("coda", "coda-correct", "coda-scaled", "coda-group-8", "coda-group-4")
 # The paper's ablations (its appendix), those it lacks, and L1: title and runs by label, by the table's key.
 SETTINGS = {
     "l1_budgets": (
         "L1 by the budget it is told, and two methods that are told none",
-        {f"{budget}": f"l1@{budget}" for budget in L1_BUDGETS} | _labels(("grpo", "coda")),
+        _labels([*(f"l1@{budget}" for budget in L1_BUDGETS), "grpo", "coda"]),
     ),
     "alpha": ("Easy-side penalty α", _strengths("α", "alpha")),
     "beta": ("Hard-side bonus β", _strengths("β", "beta")),
-    "thresholds": (
-        "Thresholds (τ easy, τ hard)",
-        {
-            "(0.6, 0.25)": "coda-tau-easy-0.6",
-            "(0.75, 0.25)": "coda",
-            "(0.9, 0.25)": "coda-tau-easy-0.9",
-            "(0.75, 0.1)": "coda-tau-hard-0.1",
-            "(0.75, 0.4)": "coda-tau-hard-0.4",
-        },
-    ),
-    "incorrect_bonus": (
-        "Who gets the hard-side bonus",
-        {"GRPO": "grpo", "bonus on right answers (CODA)": "coda", "on wrong ones too": "coda-incorrect-bonus"},
-    ),
+    "thresholds": ("Thresholds (τ easy, τ hard)", _labels(_THRESHOLDS, coda="(0.75, 0.25)")),
+    "incorrect_bonus": ("Who gets the hard-side bonus", _labels(_BONUS, coda="bonus on right answers (CODA)")),
     "shifts": (
         "Training sets: easy rungs alone, all, the hardest alone",
-        {
-            f"{RUNS[method].label}, {side}": method if side == "mixed" else f"{method}-{side}"
-            for side in ("easy", "mixed", "hard")
-            for method in ("grpo", "coda")
-        },
+        _labels(_SHIFTS, grpo="GRPO, mixed", coda="CODA, mixed"),
     ),
     "variants": (
         "Variants that the paper does not test",
-        {
-            "CODA": "coda",
-            "length statistics over correct answers": "coda-correct",
-            "rewards scaled by the group's deviation": "coda-scaled",
-            "G = 8": "coda-group-8",
-            "G = 4": "coda-group-4",
-        },
+        _labels(_VARIANTS, **{"coda-correct": "length statistics over correct answers"}),
     ),
 }
 
