@@ -136,22 +136,22 @@ def test_values_of_the_papers_run(path):
     )
 
 
+METHODS = {
+    "grpo": {"length_shaping": "none"},
+    "coda": {"length_shaping": "coda", "length_stats": "group", "bonus_on_incorrect": False, "coda_alpha": 0.2}
+    | {"coda_beta": 0.2, "coda_tau_easy": 0.75, "coda_tau_hard": 0.25},
+    "vlp": {"length_shaping": "vlp", "vlp_gamma": 0.1},
+    "asrr": {"length_shaping": "asrr", "asrr_tau": 0.75, "asrr_zeta": 0.5, "asrr_window": 2048},
+    "l1": {"length_shaping": "l1_exact", "l1_eta": 3e-4},
+}
+
+
 @pytest.mark.parametrize("path", PAPER, ids=name)
 def test_method_parameters_of_the_paper(path):
     parsed = parse("--config", name(path))
-    args = parsed[CodaGRPOConfig]
-    if path.stem == "coda":
-        assert args.length_shaping == "coda" and args.length_stats == "group" and not args.bonus_on_incorrect
-        assert (args.coda_alpha, args.coda_beta, args.coda_tau_easy, args.coda_tau_hard) == (0.2, 0.2, 0.75, 0.25)
-    elif path.stem == "vlp":
-        assert (args.length_shaping, args.vlp_gamma) == ("vlp", 0.1)
-    elif path.stem == "asrr":
-        assert (args.length_shaping, args.asrr_tau, args.asrr_zeta, args.asrr_window) == ("asrr", 0.75, 0.5, 2048)
-    elif path.stem == "l1":
-        assert (args.length_shaping, args.l1_eta) == ("l1_exact", 3e-4)
-        assert parsed[DataArguments].length_budget == [128, 10_000]
-    else:
-        assert args.length_shaping == "none"
+    method = METHODS[path.stem]
+    assert {field: vars(parsed[CodaGRPOConfig])[field] for field in method} == method
+    assert parsed[DataArguments].length_budget == ([128, 10_000] if path.stem == "l1" else None)
 
 
 def test_recipes_of_a_model_differ_in_the_method_alone_and_those_of_a_method_in_the_model_alone():
