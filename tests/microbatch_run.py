@@ -13,7 +13,7 @@ from accelerate import PartialState
 from accelerate.utils import DistributedType
 from datasets import Dataset
 from peft import LoraConfig
-from small_training import run_and_leave
+from small_training import SETTINGS, run_and_leave
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from trl import GRPOTrainer
@@ -146,16 +146,7 @@ def train(
     } | options
     args = CodaGRPOConfig(
         str(folder),
-        num_generations=4,
-        max_steps=4 if options.get("num_iterations") else 3,
-        max_grad_norm=0,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        bf16=False,
-        use_cpu=True,
-        disable_tqdm=True,
-        **options,
+        **SETTINGS | {"max_steps": 4 if options.get("num_iterations") else 3, "max_grad_norm": 0} | options,
     )
     record = Record()
     trainer = trainer_class(

@@ -54,15 +54,6 @@ def test_an_infinite_reward_is_refused_before_it_reaches_the_weights(tiny_model,
     assert all(map(torch.equal, before, trainer.model.parameters()))
 
 
-def test_a_reward_of_nan_is_counted_as_unscorable(tiny_model, tmp_path):
-    def sometimes(completions, **kwargs):
-        return [math.nan, 1.0, 0.0, 1.0] * (len(completions) // 4)
-
-    trainer = train(tiny_model, tmp_path, sometimes)
-    assert logs(trainer, "coda/unscorable_ratio") == [0.25]
-    assert_finite(trainer)
-
-
 def test_a_row_without_a_gold_is_counted_as_unscorable(tiny_model, tmp_path):
     rows = Dataset.from_dict({"prompt": PROMPTS["prompt"][:2], "solution": [None, "4"]})
     trainer = train(tiny_model, tmp_path, accuracy_reward, rows, log_completions=True)

@@ -76,14 +76,6 @@ def test_plain_grpo_is_trl_s_to_the_last_bit(tiny_model, tmp_path):
     assert ours.state.log_history[0].keys() - theirs.state.log_history[0].keys() == {"coda/reward_seconds"}
 
 
-def test_lora(tiny_model, tmp_path):
-    trainer = train(tiny_model, tmp_path, right, peft_config=LoraConfig(target_modules=["q_proj", "v_proj"]))
-    adapters = [value for name, value in trainer.model.named_parameters() if "lora_B" in name]
-    assert adapters and all(value.any() for value in adapters)  # they start at zero
-    before = AutoModelForCausalLM.from_pretrained(tiny_model).model.layers[0].self_attn.q_proj.weight
-    assert torch.equal(before, trainer.model.base_model.model.model.layers[0].self_attn.q_proj.base_layer.weight)
-
-
 @pytest.mark.parametrize("length_grouping", [True, False])
 def test_a_model_with_nothing_to_train_is_refused(tiny_model, tmp_path, length_grouping):
     """An adapter is loaded frozen by default. Such a run used to log losses to its end, and learn nothing."""
@@ -210,13 +202,6 @@ def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
 
 
 # What it refuses
-
-
-def test_unknown_correctness_reward_is_refused(tiny_model, tmp_path):
-    with pytest.raises(ValueError, match="`correctness_reward` is 'wright', but the reward functions are right, odd"):
-        make(tiny_model, tmp_path, [right, odd], correctness_reward="wright")
-    with pytest.raises(ValueError, match="`correctness_reward` is ''"):
-        make(tiny_model, tmp_path, [right, odd], correctness_reward="")
 
 
 def test_a_name_of_two_rewards_names_neither(tiny_model, tmp_path):
