@@ -191,7 +191,7 @@ class _Server:
     """The calling end of `coda_trl.grading.server`."""
 
     def __init__(self, workers: int, memory_mb: int):
-        self.window = 8 * workers  # cases on their way: even a server that hangs lets so few into the pipe
+        self.window = 2 * workers  # cases on their way: even a server that hangs lets so few into the pipe
         self.connection, other_end = Pipe()
         descriptor, owner = other_end.fileno(), os.getpid()
         process = subprocess.Popen(
