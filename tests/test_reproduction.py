@@ -80,27 +80,9 @@ def test_a_clone_has_everything_left_to_do():
     assert reproduce.read_command_line([]).results != reproduce.RESULTS
 
 
-def test_an_interrupt_ends_a_process_and_leaves_its_work(ladder, tmp_path):
-    script = "import time\ntry:\n    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('saved')"
-    log = tmp_path / "log.txt"
-
-    def stop_when_up() -> None:
-        while not log.exists() or "up" not in log.read_text():
-            time.sleep(0.05)
-        ladder.stop.set()
-
-    threading.Thread(target=stop_when_up).start()
-    with pytest.raises(runner.Stopped):
-        ladder.call(["-c", script], tmp_path)
-    assert "saved" in log.read_text(), "it was interrupted, not killed"
-
-
-def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, monkeypatch):
-    """A vLLM engine is such a process, and would keep its memory."""
-    monkeypatch.setattr(runner, "GRACE", 0.5)
-    log = tmp_path / "log.txt"
-    script = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-    script += "print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+def call_and_stop(ladder, folder: Path, script: str) -> str:
+    """Calls a script, stops it once it has written something, and returns all that it wrote."""
+    log = folder / "log.txt"
 
     def stop_when_up() -> None:
         while not log.exists() or not log.read_text().strip():
@@ -109,8 +91,21 @@ def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, mo
 
     threading.Thread(target=stop_when_up).start()
     with pytest.raises(runner.Stopped):
-        ladder.call(["-c", script], tmp_path)
-    child = int(log.read_text())
+        ladder.call(["-c", script], folder)
+    return log.read_text()
+
+
+def test_an_interrupt_ends_a_process_and_leaves_its_work(ladder, tmp_path):
+    script = "import time\ntry:\n    print('up', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('saved')"
+    assert "saved" in call_and_stop(ladder, tmp_path, script), "it was interrupted, not killed"
+
+
+def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, monkeypatch):
+    """A vLLM engine is such a process, and would keep its memory."""
+    monkeypatch.setattr(runner, "GRACE", 0.5)
+    script = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    script += "print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+    child = int(call_and_stop(ladder, tmp_path, script))
     time.sleep(0.2)
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 

@@ -1,12 +1,12 @@
 """The word problems (`experiments/word_problems`): right answers, styles that can be told apart, runs that start."""
 
 import gzip
+import hashlib
 import itertools
 import json
 import random
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,92 +21,26 @@ from experiments.results import Results
 from experiments.runner import Failed, Stopped
 from experiments.runs import read_results
 from experiments.word_problems import run, tables, warm_start
-from experiments.word_problems.demonstrations import (
-    STYLE_SHARES,
-    calculation_in_parts,
-    demonstrate,
-    draw_demonstration,
-    rechecks,
-    style_of,
-)
-from experiments.word_problems.problems import (
-    DATA,
-    RUNGS,
-    TEST,
-    TRAIN,
-    TRAINING_SHARES,
-    Step,
-    make_files,
-    sample_problem,
-)
+from experiments.word_problems.demonstrations import demonstrate, rechecks, style_of
+from experiments.word_problems.problems import DATA, RUNGS, TEST, TRAIN, make_files, sample_problem
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ROOT / "recipes/word_problems"
 
 
-def draw(rung: int, count: int = 60) -> list:
-    rng = random.Random(rung)
-    return [sample_problem(rung, rng) for _ in range(count)]
-
-
-@pytest.mark.parametrize("rung", RUNGS)
-def test_problems_have_the_steps_of_their_rung_and_a_whole_positive_number_throughout(rung):
-    for problem in draw(rung):
-        assert sum(step.is_hard for step in problem.steps) == sum(kind != "e" for kind in RUNGS[rung])
-        assert len(problem.steps) == len(RUNGS[rung])
-        assert all(step.fits(total) for step, total in zip(problem.steps, problem.totals, strict=False))
-        for step in problem.steps:  # the story holds every number, doubling and tripling in words
-            told = {2: "doubles", 3: "triples"}.get(step.number) if step.kind == "times" else None
-            assert (told or str(step.number)) in problem.text
-
-
-@pytest.mark.parametrize(
-    ("step", "total", "result", "parts"),
-    [
-        (Step("add", 7), 12, 19, "12 + 7 = 19"),
-        (Step("times", 36), 47, 1692, "47 * 30 = 1410, 47 * 6 = 282, 1410 + 282 = 1692"),
-        (Step("times", 7), 48, 336, "48 * 7 = 336"),
-        (Step("percent", 25), 44, 33, "44 * 20 = 880, 44 * 5 = 220, 880 + 220 = 1100, 1100 / 100 = 11, 44 - 11 = 33"),
-        (Step("remainder", 23), 1692, 13, "23 * 70 = 1610, 1692 - 1610 = 82, 23 * 3 = 69, 82 - 69 = 13"),
-    ],
-)
-def test_steps_in_parts(step, total, result, parts):
-    assert step.apply(total) == result
-    assert calculation_in_parts(step, total) == parts
-
-
-@pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize("style", ["direct", "totals", "check", "verbose"])
-def test_demonstrations_are_right_and_their_style_can_be_told(rung, style):
-    problems, rng = draw(rung, 25), random.Random(0)
+def test_demonstrations_are_right_and_their_style_can_be_told(style):
+    rng = random.Random(0)
+    problems = [sample_problem(rung, rng) for rung in RUNGS for _ in range(25)]
     texts = [demonstrate(problem, style, rng) for problem in problems]
     assert accuracy_reward(texts, [problem.answer for problem in problems]) == [1.0] * len(texts)
     assert {style_of(text) for text in texts} == {style}
     assert {rechecks(text) for text in texts} == {is_reflective(text) for text in texts} == {style == "check"}
 
 
-def test_every_equation_in_a_demonstration_holds_but_for_slips_that_are_found():
-    rng = random.Random(1)
-    slips = 0
-    for problem in draw(5, 200):
-        text = demonstrate(problem, "check", rng)
-        first, _, second = text.partition("Wait")
-        slipped = first.split()[-1] != f"{problem.answer}."
-        slips += slipped
-        assert slipped == ("It was not" in second) != ("It is the same" in second)
-        left_and_right = [part.split(" = ") for line in second.split(". ") for part in line.split(", ")]
-        for sides in left_and_right:
-            if len(sides) == 2:
-                assert eval(sides[0]) == int(sides[1].rstrip("."))  # numbers and + - * / alone
-    assert 0.2 < slips / 200 < 0.4
-
-
-def test_styles_are_shared_out_on_every_rung():
-    assert all(sum(shares.values()) == pytest.approx(1) for shares in [*STYLE_SHARES.values(), TRAINING_SHARES])
-    rng = random.Random(0)
-    rows = [draw_demonstration(problem, rng) for problem in draw(1, 400)]
-    styles = Counter(style_of(row["completion"][0]["content"]) for row in rows)
-    assert {style: count / 400 for style, count in styles.items()} == pytest.approx(STYLE_SHARES[1], abs=0.07)
+def test_demonstrations_are_those_of_the_published_warm_starts():
+    rows = json.dumps(warm_start.make_demonstrations(2000, seed=1).to_list())
+    assert hashlib.sha256(rows.encode()).hexdigest().startswith("7abc312ad607eda7")
 
 
 def test_the_files_are_what_the_generator_makes_and_share_no_story():
