@@ -18,14 +18,12 @@ from .latex import latex_main_results
 from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_models, main_results
 from .optimality import optimality
 from .reasoning import reasoning
-from .render import remove_files, write_figures, write_numbers, write_page, write_tables
+from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
 from .runs import is_named, load_run, unify_problems
 from .style import PLOT_SETTINGS
 from .training import training
 
 Folders = str | os.PathLike | Sequence[str | os.PathLike]
-
-PAGE, NUMBERS = "index.html", "tables.json"
 
 
 def build_report(
@@ -48,14 +46,13 @@ def build_report(
 
     Args:
         runs (`Mapping[str, str | os.PathLike | Sequence[str | os.PathLike]]`):
-            Folder or folders of every run, by the name it goes by. A folder may hold an evaluation (`samples.jsonl`,
-            `summary.json`), a training run (`trainer_state.json`), or both; what is missing is said in the report.
-            Runs called `NAME@BUDGET` are drawn as one curve over their token budgets, runs called
-            `NAME@checkpoint-STEP` as one over training steps. If all are called `MODEL/NAME`, every model gets a
-            report in a folder of its own, and the page has the main results of all models.
+            Folder or folders of every run by its name (on the command line, by default the folder's). A folder may
+            hold an evaluation (`samples.jsonl`, `summary.json`), a training run (`trainer_state.json`), or both; the
+            report says what is missing. Runs called `NAME@BUDGET` are drawn as one curve over their token budgets,
+            runs called `NAME@checkpoint-STEP` as one over training steps. If all are called `MODEL/NAME`, every model
+            gets a report in a folder of its own, and the page has the main results of all models.
         reference (`str`, *optional*):
-            Name of the run that the others are compared with, in each model. By default the first if there are
-            several.
+            Run that the others are compared with, in each model. Defaults to the first of several.
         out (`str` or `os.PathLike`, *optional*, defaults to `"report"`):
             Folder to write: `index.html`, `tables/`, `figures/`, `tables.json`.
         title (`str`, *optional*, defaults to `"Reasoning length by difficulty"`):
@@ -63,18 +60,18 @@ def build_report(
         split_by (`str`, *optional*, defaults to `"rung"`):
             Field of the samples that splits a benchmark into one column for each of its values, where they have it.
         difficulty_run (`str` or `Sequence[str]`, *optional*):
-            Name or names of the runs whose success rate, with equal weight, says how difficult a problem is, such as
-            the model that all trainings started from. By default every comparison is sorted by the two runs that it
-            compares, so that no other run moves its numbers.
+            Run or runs whose success rate, with equal weight, says how difficult a problem is, such as the model that
+            all trainings started from. Defaults to the two runs of each comparison, so that no other moves its
+            numbers.
         benchmarks (`Sequence[str]`, *optional*):
             Benchmarks to report on. Defaults to all; one that is split may be named as a whole.
         groups (`Mapping[str, Sequence[str]]`, *optional*):
             Benchmarks that are shown as one in accuracy against tokens, over checkpoints, and in reflective responses,
-            by the name they go by together: `{"AIME": ["aime24", "aime25"]}`.
+            by their common name: `{"AIME": ["aime24", "aime25"]}`, on the command line `AIME=aime24,aime25`.
         change_of (`str`, *optional*):
             The only run whose difference to the reference is in `tables/main_results.tex`. Defaults to all.
         intervals (`bool`, *optional*, defaults to `False`):
-            Whether that table has the 95% intervals, too.
+            Whether `tables/main_results.tex` has the 95% intervals, too.
         tables_json (`bool`, *optional*, defaults to `True`):
             Whether to write `tables.json`.
 
@@ -108,7 +105,7 @@ def build_report(
         if len(models) < 2 or "" in models:
             _report(compare(runs), out, title, write)
             return out / PAGE
-        remove_files(out, PAGE, NUMBERS)  # before the models' reports are written, which it would remove as well
+        remove_files(out)  # before the models' reports are written, which it would remove as well
         places = {model: model.replace("/", "-") for model in models}
         results = {
             model: _report(compare(models[model]), out / place, f"{title}: {model}", write)
@@ -152,7 +149,7 @@ def _write(
     **content: Any,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    remove_files(out, PAGE, NUMBERS)
+    remove_files(out)
     if tables_json:
         write_numbers(out / NUMBERS, sections, about)
     write_tables(out / "tables", sections)

@@ -17,6 +17,8 @@ from .style import number_axes, stack
 
 Item = TypeVar("Item", Table, Plot)
 
+PAGE, NUMBERS = "index.html", "tables.json"
+
 
 def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
     """Writes the HTML page. Figures (SVG, by key) are embedded, so it needs no other file and no network."""
@@ -28,14 +30,14 @@ def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
     path.write_text(environment.get_template("report.html.j2").render(**content), encoding="utf-8")
 
 
-def remove_files(out: Path, page: str, numbers: str) -> None:
+def remove_files(out: Path) -> None:
     """Removes what an earlier report left in a folder; its page tells which tables and figures."""
-    if not (out / page).exists():
+    if not (out / PAGE).exists():
         return
-    content = (out / page).read_text(encoding="utf-8")
-    for model in re.findall(rf'href="([^"/:#]+)/{page}"', content):
-        remove_files(out / model, page, numbers)
-    stale = [out / page, out / numbers, out / "tables" / "main_results.tex"]
+    content = (out / PAGE).read_text(encoding="utf-8")
+    for model in re.findall(rf'href="([^"/:#]+)/{PAGE}"', content):
+        remove_files(out / model)
+    stale = [out / PAGE, out / NUMBERS, out / "tables" / "main_results.tex"]
     for kind, key in re.findall(r'id="(title|figure)-([^"]+)"', content):
         folder, endings = ("tables", ("md", "tex")) if kind == "title" else ("figures", ("svg", "png", "pdf"))
         stale += [out / folder / f"{key}.{ending}" for ending in endings]
