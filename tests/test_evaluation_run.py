@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +45,11 @@ def sums(count=4):
 def settings(model, folder, **changes):
     arguments = {"engine": "transformers", "n": 3, "temperature": 1.0, "top_p": 1.0, "max_tokens": 12, "batch_size": 4}
     return EvaluationConfig(model, str(folder), **(arguments | changes))
+
+
+def run_command(monkeypatch, arguments):
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *arguments.split()])
+    runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "evaluate.py"), run_name="__main__")
 
 
 def by_key(folder):
@@ -190,12 +194,6 @@ def test_gaps_are_filled_with_the_samples_that_belong_there(tiny_model, tmp_path
     assert by_key(tmp_path) == complete
 
 
-def test_other_settings_in_the_same_folder_are_refused(tiny_model, tmp_path):
-    evaluate(settings(tiny_model, tmp_path), [sums()])
-    with pytest.raises(ValueError, match=r"holds an evaluation with temperature=1.0, not 0.5.*choose another"):
-        evaluate(settings(tiny_model, tmp_path, temperature=0.5), [sums()])
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -215,11 +213,6 @@ def test_other_settings_in_the_same_folder_are_refused(tiny_model, tmp_path):
 def test_settings_out_of_range_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         settings("model", "folder", **changes)
-
-
-def test_answers_that_do_not_fit_are_refused_before_generating(tiny_model, tmp_path):
-    with pytest.raises(ValueError, match=r"exceed the context.*set max_tokens to \d+ or less"):
-        evaluate(settings(tiny_model, tmp_path, max_tokens=10_000), [sums()])
 
 
 def test_the_remedy_for_answers_that_do_not_fit_is_taken_by_the_same_folder(tiny_model, tmp_path):
@@ -292,15 +285,14 @@ def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, capsys, c
     if config is not None:
         (tmp_path / "c.yaml").write_text(config)
     base = "--model_name_or_path ./gone --benchmarks ladder --engine transformers --output_dir out"
-    monkeypatch.setattr(sys, "argv", ["evaluate.py", *base.split(), *arguments.split()])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "evaluate.py"), run_name="__main__")
+        run_command(monkeypatch, f"{base} {arguments}")
     # argparse, which refuses what is no number, prints its usage by itself and exits with 2.
     said = capsys.readouterr().err.splitlines()[-1] if ended.value.code == 2 else ended.value.code
     assert message in said and "\n" not in said
 
 
-def test_other_problems_weights_or_a_smaller_n_in_the_same_folder_are_refused(tiny_model, tmp_path):
+def test_other_problems_settings_weights_or_a_smaller_n_in_the_same_folder_are_refused(tiny_model, tmp_path):
     model, folder = tmp_path / "model", tmp_path / "out"
     shutil.copytree(tiny_model, model)
     evaluate(settings(str(model), folder), [sums(2)])
@@ -309,6 +301,8 @@ def test_other_problems_weights_or_a_smaller_n_in_the_same_folder_are_refused(ti
         evaluate(settings(str(model), folder), [others])
     with pytest.raises(ValueError, match="n=3, not 2: n may grow, but not shrink"):
         evaluate(settings(str(model), folder, n=2), [sums(2)])
+    with pytest.raises(ValueError, match=r"holds an evaluation with temperature=1.0, not 0.5.*choose another"):
+        evaluate(settings(str(model), folder, temperature=0.5), [sums(2)])
     assert evaluate(settings(str(model), folder), [sums(3)])["complete"]  # more problems are welcome
     trained = AutoModelForCausalLM.from_pretrained(model)
     with torch.no_grad():
@@ -316,11 +310,6 @@ def test_other_problems_weights_or_a_smaller_n_in_the_same_folder_are_refused(ti
     trained.save_pretrained(model)
     with pytest.raises(ValueError, match="holds an evaluation with weights="):
         evaluate(settings(str(model), folder), [sums(3)])
-
-
-def test_benchmarks_of_one_name_are_refused(tiny_model, tmp_path):
-    with pytest.raises(ValueError, match=r"two benchmarks have one name \(sums, sums\)"):
-        evaluate(settings(tiny_model, tmp_path), [sums(2), sums(3)])
 
 
 @pytest.mark.parametrize(
@@ -336,8 +325,10 @@ def test_a_grader_that_does_not_give_verdicts_is_named_at_once(tiny_model, tmp_p
     assert result["accuracy"]["value"] == pytest.approx(2 / 3)
 
 
-def test_a_benchmark_with_repeated_ids_is_refused(tiny_model, tmp_path):
-    twice = replace(sums(), problems=[{**problem, "problem_id": "same"} for problem in problems()])
+def test_repeated_names_and_ids_are_refused(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match=r"two benchmarks have one name \(sums, sums\)"):
+        evaluate(settings(tiny_model, tmp_path), [sums(2), sums(3)])
+    twice = Benchmark("sums", [{**problem, "problem_id": "same"} for problem in problems()], grade)
     with pytest.raises(ValueError, match="two problems with problem_id 'same'"):
         evaluate(settings(tiny_model, tmp_path), [twice])
 
@@ -413,9 +404,7 @@ def test_the_command_line_evaluates_the_ladder_by_rung(tiny_model, tmp_path, mon
     (tmp_path / "config.yaml").write_text("engine: transformers\nmax_tokens: 8\nn: 2\n")
     arguments = "--config config.yaml --model_name_or_path model --benchmarks ladder --limit 12 --output_dir out --n 1"
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["evaluate.py", *arguments.split()])
-    recipe = Path(__file__).parents[1] / "recipes" / "evaluate.py"
-    runpy.run_path(str(recipe), run_name="__main__")
+    run_command(monkeypatch, arguments)
     assert "ladder  accuracy 0.0% [0.0%, 0.0%]  tokens" in capsys.readouterr().out
     samples = list(read_samples(tmp_path / "out" / "samples.jsonl"))
     assert sorted(sample["rung"] for sample in samples) == sorted(2 * [1, 2, 3, 4, 5, 6])
@@ -427,10 +416,8 @@ def test_the_command_line_evaluates_the_ladder_by_rung(tiny_model, tmp_path, mon
 def test_without_vllm_the_command_ends_in_a_sentence_before_anything_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("coda_trl.evaluation.config.find_spec", lambda name: None)
     arguments = f"--model_name_or_path no/model --benchmarks no-benchmark --output_dir {tmp_path / 'out'}"
-    monkeypatch.setattr(sys, "argv", ["evaluate.py", *arguments.split()])
-    recipe = Path(__file__).parents[1] / "recipes" / "evaluate.py"
     with pytest.raises(SystemExit) as end:
-        runpy.run_path(str(recipe), run_name="__main__")
+        run_command(monkeypatch, arguments)
     assert "vLLM is not installed" in end.value.code
     assert "pip install 'vllm>=" in end.value.code and "--engine transformers" in end.value.code
     assert not (tmp_path / "out").exists()

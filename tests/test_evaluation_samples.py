@@ -28,66 +28,50 @@ def test_what_is_written_is_read(tmp_path):
     assert path.read_bytes().count(b"\n") == 2  # neither line breaks nor lone surrogates break a line
 
 
-def test_an_incomplete_last_line_is_dropped_and_the_rest_kept(tmp_path):
+@pytest.mark.parametrize("cut", [2, 100, 69_000])
+def test_an_incomplete_last_line_is_dropped_and_the_rest_kept(tmp_path, cut):
     path = tmp_path / "samples.jsonl"
-    lines = [json.dumps(sample(i, completion="x" * 70_000)) + "\n" for i in range(3)]
-    for cut in (2, 100, 69_000):  # less and more than the block that is searched for the last line break
-        path.write_text("".join(lines)[:-cut])
-        assert len(list(read_samples(path))) == 2
-        with SampleWriter(path) as writer:
-            assert writer.done == {("b", "p"): {0, 1}}
-            writer.write([sample(2)])
-        assert [entry["sample"] for entry in read_samples(path)] == [0, 1, 2]
-
-
-def test_a_whole_last_line_without_its_line_break_is_kept(tmp_path):
-    path = tmp_path / "samples.jsonl"
-    path.write_text(json.dumps(sample(0)) + "\n" + json.dumps(sample(1)))
+    path.write_text("".join(json.dumps(sample(i, completion="x" * 70_000)) + "\n" for i in range(3))[:-cut])
+    assert len(list(read_samples(path))) == 2
     with SampleWriter(path) as writer:
+        assert writer.done == {("b", "p"): {0, 1}}
         writer.write([sample(2)])
     assert [entry["sample"] for entry in read_samples(path)] == [0, 1, 2]
 
 
-def test_a_file_that_is_one_incomplete_line_starts_afresh(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (json.dumps(sample(0)) + "\n" + json.dumps(sample(1)), ["p", "p"]),  # a complete line without its line break
+        ('{"benchmark": "b", "pro', []),
+        (json.dumps(sample(problem_id=7)) + "\n\n" + json.dumps(sample(problem_id=8)), ["7", "8"]),  # of another tool
+    ],
+)
+def test_files_without_a_last_line_break_are_continued(tmp_path, content, kept):
     path = tmp_path / "samples.jsonl"
-    path.write_text('{"benchmark": "b", "pro')
+    path.write_text(content)
     with SampleWriter(path) as writer:
-        assert writer.done == {}
-    assert path.read_bytes() == b""
-
-
-def test_other_peoples_files_may_number_problems_and_end_without_a_line_break(tmp_path):
-    path = tmp_path / "samples.jsonl"
-    path.write_text(json.dumps(sample(problem_id=7)) + "\n\n" + json.dumps(sample(problem_id=8)))
-    assert [entry["problem_id"] for entry in read_samples(path)] == ["7", "8"]
+        writer.write([sample(2)])
+    assert [entry["problem_id"] for entry in read_samples(path)] == [*kept, "p"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("line", "message"),
     [
-        ({"correct": 1}, "line 2: field `correct` must be bool or null, got 1"),
-        ({"tokens": True}, "`tokens` must be int, got True"),
-        ({"tokens": 2.5}, "`tokens` must be int"),
-        ({"finish_reason": 0}, "`finish_reason` must be str or null"),
+        (json.dumps(sample(1, correct=1)), "line 2: field `correct` must be bool or null, got 1"),
+        (json.dumps(sample(1, tokens=True)), "`tokens` must be int, got True"),
+        (json.dumps(sample(1, tokens=2.5)), "`tokens` must be int"),
+        (json.dumps(sample(1, tokens=-1)), "`tokens` must be at least 0, got -1"),
+        (json.dumps(sample(1, finish_reason=0)), "`finish_reason` must be str or null"),
+        ('{"benchmark": "b"}', "line 2: field `problem_id` is missing; every sample needs benchmark"),
+        ("{broken", "line 2: not a JSON object"),
+        ("[1]", "expected a JSON object, got list"),
     ],
 )
-def test_wrong_types_are_named_with_their_line(tmp_path, changes, message):
+def test_a_line_that_is_no_sample_is_named(tmp_path, line, message):
     path = tmp_path / "samples.jsonl"
-    path.write_text(json.dumps(sample()) + "\n" + json.dumps(sample(1, **changes)) + "\n")
+    path.write_text(json.dumps(sample()) + "\n" + line + "\n")
     with pytest.raises(ValueError, match=message):
-        list(read_samples(path))
-
-
-def test_missing_fields_and_broken_lines_are_errors(tmp_path):
-    path = tmp_path / "samples.jsonl"
-    path.write_text('{"benchmark": "b"}\n')
-    with pytest.raises(ValueError, match="line 1: field `problem_id` is missing; every sample needs benchmark"):
-        list(read_samples(path))
-    path.write_text("{broken\n" + json.dumps(sample()) + "\n")
-    with pytest.raises(ValueError, match="line 1: not a JSON object"):
-        list(read_samples(path))
-    path.write_text("[1]\n")
-    with pytest.raises(ValueError, match="expected a JSON object, got list"):
         list(read_samples(path))
 
 
