@@ -86,7 +86,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
     methods change:
 
-    - `_prepare_inputs` cuts the rows of each optimizer step anew, sorted by length, so that padding and passes cost
+    - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them so that padding and passes cost
       the least time and no micro-batch holds more tokens than TRL's when rollouts run to `max_completion_length`.
       Micro-batches that are left over are empty. Rows never move to another optimizer step or process, and all
       processes cut alike, so that their forward passes stay in step. With `args.skip_zero_advantages`, and without a
@@ -177,8 +177,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         super().create_accelerator_and_postprocess()
         backward = self.accelerator.backward
 
-        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine takes it for one of its own
-        # and mixes up which gradients begin a step.
+        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine would count it and then take
+        # other gradients for the first of a step.
         def backward_unless_empty(loss, **kwargs):
             if not self._micro_batch_is_empty:
                 backward(loss, **kwargs)
@@ -193,8 +193,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if self._buffered_inputs is buffered or not self._regroups:
             return inputs
-        # Optimizer steps begin at multiples of the first, passes over the buffer at multiples of the second. So blocks
-        # of their greatest common divisor never straddle two optimizer steps.
+        # Optimizer steps begin at multiples of the former, passes over the buffer at multiples of the latter. So
+        # blocks of their greatest common divisor never straddle two optimizer steps.
         size = math.gcd(self.args.gradient_accumulation_steps, self.args.steps_per_generation)
         batches = self._buffered_inputs
         self._buffered_inputs = [

@@ -51,8 +51,8 @@ def cheapest_fill(
         most (`int`, *optional*):
             Largest number of micro-batches, which has to suffice for the budget. By default there is no limit.
         pass_cost (`int`, *optional*, defaults to `8192`):
-            Tokens that could be computed in the time that a micro-batch takes besides its tokens. It is doubled until
-            there are no more micro-batches than `most`.
+            Fixed time of a micro-batch, in tokens that could be computed in it. It is doubled until there are no more
+            micro-batches than `most`.
 
     Returns:
         `list[int]`: Number of rows of each micro-batch, none of them 0.
@@ -116,7 +116,7 @@ def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Ten
 
 def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict[str, torch.Tensor]:
     """
-    Cuts off the columns behind the longest completion of a batch, whose `completion_mask` is 1 for tokens, 0 behind
+    Cuts off the columns after the longest completion of a batch, whose `completion_mask` is 1 for tokens, 0 after
     them. The loss of hundreds of short rows, as wide as the longest completion of all batches, would take more memory
     than that of a few long rows ever does. Up to twice `multiple` columns more stay, for rows to be rounded up.
     """
@@ -135,16 +135,16 @@ def padded_widths(attention_mask: torch.Tensor, multiple: int = WIDTH_MULTIPLE) 
 @dataclass(frozen=True)
 class LeftAligned:
     """
-    Rows of prompt and completion with all padding moved behind the last token, and cut to the longest row.
+    Rows of prompt and completion with all padding moved after the last token, and cut to the longest row.
 
     Under causal attention no token sees what comes after it, so such rows need no attention mask. Without one,
     attention can use its fastest kernels.
 
     Args:
         input_ids (`torch.Tensor` of shape `(B, W)`):
-            Tokens. What is behind a row's last token means nothing.
+            Tokens. What follows a row's last token means nothing.
         attention_mask (`torch.Tensor` of shape `(B, W)`):
-            1 for tokens, 0 behind them.
+            1 for tokens, 0 after them.
         position_ids (`torch.Tensor` of shape `(B, W)`):
             Column of each token before, its position in TRL. To rotary embeddings only distances matter, but not to
             their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
@@ -175,7 +175,7 @@ class LeftAligned:
         multiple: int = WIDTH_MULTIPLE,
     ) -> "LeftAligned":
         """
-        Lays out rows `(B, P+C)` anew: prompts padded on the left, completions, of width `logits_to_keep`, on the
+        Lays out rows `(B, P+C)` again: prompts padded on the left, completions, of width `logits_to_keep`, on the
         right. The new width is rounded up to a multiple of `multiple`.
         """
         device = input_ids.device

@@ -26,7 +26,7 @@ torch.serialization.register_package(
 )
 
 
-def find_last_whole_checkpoint(output_dir: str) -> str | None:
+def find_last_complete_checkpoint(output_dir: str) -> str | None:
     """
     The last checkpoint in the output folder of a run, `None` if there is none. Those that were interrupted or damaged
     are left out, with a warning for each.
@@ -69,8 +69,8 @@ def find_damage(checkpoint: Path) -> str | None:
     DeepSpeed, FSDP), from a few kilobytes of each file. `None` if nothing was found.
 
     `trainer_state.json` is written last, so without it the writing was interrupted. Files cut short (a full disk, a
-    node that lost power, a copy that broke off) no longer fit the table of contents that safetensors have in front,
-    and those of `torch.save` at their end. Files of other kinds, as of sharded optimizers, and bytes inside tensors
+    node that lost power, a copy that broke off) no longer fit their table of contents, at the start of safetensors and
+    at the end of what `torch.save` writes. Files of other kinds, as of sharded optimizers, and bytes inside tensors
     are not checked.
     """
     if not (checkpoint / TRAINER_STATE_NAME).is_file():

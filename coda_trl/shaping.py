@@ -281,7 +281,7 @@ NEED_BUDGET = ("l1_exact", "l1_max")
 
 
 def _gates(success_rate: torch.Tensor, tau_easy: float, tau_hard: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both gates of every group, the paper's Eq. 3. A threshold at its end (1 or 0) closes its gate for good."""
+    """Both gates of every group, the paper's Eq. 3. `tau_easy` 1 and `tau_hard` 0 close their gates."""
     s = success_rate.nan_to_num(nan=tau_easy)  # nothing is known of an unscorable group: neither easy nor hard
     w_easy = (s - tau_easy).clamp(min=0) / (1 - tau_easy) if tau_easy < 1 else torch.zeros_like(s)
     w_hard = (tau_hard - s).clamp(min=0) / tau_hard if tau_hard > 0 else torch.zeros_like(s)

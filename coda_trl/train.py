@@ -33,7 +33,7 @@ from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
 from .loading import RewardArguments, find_reward, load_prompts, load_tokenizer
-from .resuming import find_last_whole_checkpoint, is_finished
+from .resuming import find_last_complete_checkpoint, is_finished
 from .trainer import CodaGRPOTrainer
 
 logger = logging.getLogger("coda_trl.train")
@@ -51,7 +51,7 @@ ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, Mo
 
 def apply_overlays(argv: Sequence[str]) -> list[str]:
     """
-    Replaces `--overlay FILE...` by what the files hold, as arguments in front of the others.
+    Replaces `--overlay FILE...` by the settings in the files, as arguments before the others.
 
     Args:
         argv (`Sequence[str]`):
@@ -88,7 +88,7 @@ def find_checkpoint(args: CodaGRPOConfig) -> tuple[str | None, bool]:
     state = PartialState()
     found = (None, False)
     if state.is_main_process:
-        checkpoint = find_last_whole_checkpoint(args.output_dir)
+        checkpoint = find_last_complete_checkpoint(args.output_dir)
         found = (checkpoint, checkpoint is not None and is_finished(checkpoint, args))
     (found,) = broadcast_object_list([found])
     return found
@@ -123,7 +123,7 @@ def train(
 ) -> int:
     """Trains, or resumes a training. Returns the exit status."""
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
-    if args.use_vllm and find_spec("vllm") is None:  # TRL says so too, but only behind the weights
+    if args.use_vllm and find_spec("vllm") is None:  # TRL says so too, but after loading the weights
         logger.error(
             '`use_vllm` is true, but vLLM is not installed: `pip install "vllm>=0.22,<0.32"`, or `--use_vllm false` '
             "to generate with transformers, which is much slower."

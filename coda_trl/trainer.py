@@ -22,7 +22,7 @@ from .shaping import NEED_BUDGET, shape_rewards
 
 
 def length_shaping(completions, **kwargs):
-    """Column for the shaping term, which [`CodaGRPOTrainer`] fills in once the rewards of whole groups are known."""
+    """Column for the shaping term, which [`CodaGRPOTrainer`] fills in once the groups are complete."""
     return [None] * len(completions)
 
 

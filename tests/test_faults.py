@@ -20,7 +20,7 @@ from small_training import PROMPTS, launch, logs, make, odd, right, table, train
 from train_script import PATH, TRAIN, write_recipe
 from trl import GRPOTrainer
 
-from coda_trl.resuming import find_damage, find_last_whole_checkpoint
+from coda_trl.resuming import find_damage, find_last_complete_checkpoint
 from coda_trl.rewards import accuracy_reward
 
 
@@ -158,19 +158,19 @@ def test_files_cut_short_are_found(checkpoint, name, harm):
 
 
 def test_last_whole_checkpoint_by_number(checkpoint, tmp_path, caplog):
-    assert find_last_whole_checkpoint(tmp_path / "nothing") is None
+    assert find_last_complete_checkpoint(tmp_path / "nothing") is None
     for step in (9, 10, 11, 100):
         shutil.copytree(checkpoint, tmp_path / f"checkpoint-{step}")
     (tmp_path / "checkpoint-100" / "trainer_state.json").unlink()
     cut(tmp_path / "checkpoint-11" / "optimizer.pt")
     (tmp_path / "checkpoint-best").mkdir()
-    assert find_last_whole_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert find_last_complete_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
     interrupted, damaged = [record.getMessage() for record in caplog.records]
     assert interrupted.endswith("checkpoint-100 is left out: trainer_state.json, which is written last, is missing.")
     assert damaged.endswith("checkpoint-11 is left out: optimizer.pt cannot be read (cut short).")
     for step in (1, 9, 10):
         cut(tmp_path / f"checkpoint-{step}" / "trainer_state.json")
-    assert find_last_whole_checkpoint(tmp_path) is None
+    assert find_last_complete_checkpoint(tmp_path) is None
 
 
 def shards(folder: Path) -> str:
@@ -274,7 +274,7 @@ def start(command: list[str], fault: str) -> subprocess.CompletedProcess:
 def test_a_checkpoint_that_a_killed_process_was_writing_is_left_out(command, tmp_path):
     assert start(command, KILLED).returncode == -signal.SIGKILL
     assert (tmp_path / "out" / "checkpoint-2" / "optimizer.pt").is_file()
-    assert find_last_whole_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-1")
+    assert find_last_complete_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-1")
 
 
 @pytest.mark.slow
@@ -287,5 +287,5 @@ def test_a_full_disk_costs_no_checkpoint_and_all_processes_go_on_from_the_same(c
     assert output.count("checkpoint-2 is left out: trainer_state.json, which is written last, is missing.") == 1
     assert output.count(f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}") == 1
     assert steps_logged(tmp_path) == [1, 2]
-    assert find_last_whole_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-2")
+    assert find_last_complete_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-2")
     assert launch(PATH, *command, processes=2).count("This run is finished") == 1

@@ -38,7 +38,7 @@ BESIDE = "dry_run.yaml"
 @dataclass
 class DryRunArguments:
     """
-    What the dry run needs to know beyond the run itself, for [`~trl.TrlParser`]. A training takes no notice of it.
+    What the dry run needs to know beyond the run itself, for [`~trl.TrlParser`]. Training ignores it.
 
     Args:
         dry_run (`bool`, *optional*, defaults to `False`):

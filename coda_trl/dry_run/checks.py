@@ -61,7 +61,7 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
 
 
 def check_batch(args: CodaGRPOConfig, launch: Launch, batch: Batch, num_rows: int | None) -> Iterator[Finding]:
-    """Batches that cannot be made up, or are not what the paper does."""
+    """Batches that are impossible, or not the paper's."""
     if num_rows is not None and num_rows < batch.prompts:
         yield error(
             "dataset",

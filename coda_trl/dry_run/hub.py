@@ -13,11 +13,8 @@ PATIENCE = 5.0  # seconds
 @contextmanager
 def ask_the_hub_once() -> Iterator[None]:
     """
-    Looks whether the hub answers before the first file is fetched from it. If it does not, every file is looked for in
-    the cache alone, as with `HF_HUB_OFFLINE=1`. (`huggingface_hub` asks six times for each file, with waits of 23
-    seconds in all in between.)
-
-    Nothing is asked where nothing is fetched.
+    Checks once, before the first download, that the hub answers. If it does not, files come from the cache alone, as
+    with `HF_HUB_OFFLINE=1`. (`huggingface_hub` asks six times for each file, and waits 23 seconds in between.)
     """
     client = get_session()
     hooks = client.event_hooks

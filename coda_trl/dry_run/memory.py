@@ -151,7 +151,7 @@ def estimate_memory(
         generation["vLLM: weights"] = vllm_weights
         generation["vLLM: KV cache and workspace"] = vllm_share - vllm_weights
     elif not args.use_vllm:
-        # transformers generates a process's whole batch at once
+        # transformers generates a process's complete batch at once
         sequences = args.generation_batch_size // launch.num_processes
         generation["KV cache (transformers)"] = sequences * length * size.kv_bytes_per_token
         if launch.sharding in ("zero3", "fsdp2"):

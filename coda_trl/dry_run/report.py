@@ -100,7 +100,7 @@ def print_findings(console: Console, findings: list[Finding]) -> int:
     if errors:
         console.print(f"[bold red]Do not start this run: {errors} error{'s' if errors > 1 else ''}.[/]")
     else:
-        console.print("[green]Nothing speaks against this run.[/]" if not findings else "No errors.")
+        console.print("[green]No errors, no warnings.[/]" if not findings else "No errors.")
     return int(errors > 0)
 
 
