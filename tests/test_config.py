@@ -16,17 +16,14 @@ def config(**fields) -> CodaGRPOConfig:
     return CodaGRPOConfig("unused", **(CPU | fields))
 
 
-def test_defaults_are_the_paper_s():
-    args = config()
-    assert args.length_shaping == "coda"
-    assert (args.coda_alpha, args.coda_beta) == (0.2, 0.2)
-    assert (args.coda_tau_easy, args.coda_tau_hard) == (0.75, 0.25)
-    assert args.length_stats == "group" and args.bonus_on_incorrect is False
-    assert args.vlp_gamma == 0.1
-    assert (args.asrr_tau, args.asrr_zeta, args.asrr_window) == (0.75, 0.5, 2048)
-    assert args.l1_eta == 3e-4
-    assert (args.linear_weight, args.alp_beta, args.gr3_alpha) == (0.25, 1e-7, 0.33)
-    assert args.correctness_reward is None
+def test_defaults_are_the_paper_s_under_the_names_of_shape_rewards():
+    assert config().shaping_parameters() == {
+        **{"method": "coda", "alpha": 0.2, "beta": 0.2, "tau_easy": 0.75, "tau_hard": 0.25},
+        **{"length_stats": "group", "bonus_on_incorrect": False},
+        **{"gamma": 0.1, "tau": 0.75, "zeta": 0.5, "window": 2048, "eta": 3e-4},
+        **{"linear_weight": 0.25, "alp_beta": 1e-7, "gr3_alpha": 0.33},
+    }
+    assert config().correctness_reward is None
 
 
 def test_objective_is_the_paper_s_and_nothing_else_of_trl_changes():
@@ -90,11 +87,9 @@ def test_groups_of_one_are_refused():
             config(num_generations=1, length_shaping=method)
 
 
-def test_parameters_reach_shape_rewards_under_its_names():
-    args = config(coda_alpha=0.3, vlp_gamma=0.4, length_shaping="vlp", length_stats="correct")
-    parameters = args.shaping_parameters()
+def test_parameters_reach_shape_rewards():
+    parameters = config(coda_alpha=0.3, vlp_gamma=0.4, length_shaping="vlp").shaping_parameters()
     assert (parameters["method"], parameters["alpha"], parameters["gamma"]) == ("vlp", 0.3, 0.4)
-    assert parameters["length_stats"] == "correct" and parameters["bonus_on_incorrect"] is False
 
 
 def test_trl_parser_reads_yaml_with_command_line_overrides(tmp_path):

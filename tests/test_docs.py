@@ -11,7 +11,6 @@ import shlex
 import sys
 import tomllib
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
@@ -69,16 +68,9 @@ def load_script(path: Path) -> ModuleType:
 # Code
 
 
-@dataclass
-class StandIn:
-    """What a page leaves to its reader, or to the hub."""
-
-    names: dict = field(default_factory=dict)
-    replace: dict[str, str] = field(default_factory=dict)
-
-
+# What a page leaves to its reader or to the hub: names, and replacements in its code.
 STAND_INS = {
-    "README.md": StandIn(
+    "README.md": (
         {"dataset": make_dataset(16)},
         {
             "Qwen/Qwen3-0.6B": CHECKPOINT,
@@ -88,8 +80,8 @@ STAND_INS = {
             'report_to="none"',
         },
     ),
-    "docs/grading.md": StandIn({"completions": [r"\boxed{1}"], "golds": ["1"]}),
-    "docs/evaluation.md": StandIn(
+    "docs/grading.md": ({"completions": [r"\boxed{1}"], "golds": ["1"]}, {}),
+    "docs/evaluation.md": (
         {"my_grader": lambda completions, problems: [False] * len(completions)},
         {'"1 + 1 ="': '"1 +1 ="', 'engine="transformers"': 'engine="transformers", max_tokens=4, n=1'},
     ),
@@ -112,11 +104,11 @@ def reader(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", [path for path in PAGES if fences(path, "python")], ids=name)
 def test_python_blocks_run_one_after_the_other(path, reader):
-    stand_in = STAND_INS.get(name(path), StandIn())
-    namespace = dict(stand_in.names)
+    names, replacements = STAND_INS.get(name(path), ({}, {}))
+    namespace = dict(names)
     for block in fences(path, "python"):
         code = block.content
-        for old, new in stand_in.replace.items():
+        for old, new in replacements.items():
             code = code.replace(old, new)
         first_line = "\n" * (block.map[0] + 1)  # so that a traceback shows the line of the page
         exec(compile(first_line + code, str(path), "exec"), namespace)
