@@ -5,16 +5,16 @@ falls: that is a prediction interval ([`new_run`]), and it is what a repetition 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from coda_trl.evaluation import Estimate
 from coda_trl.report.elements import Cell, Table, number, text
 
 from .claims import TESTABLE, claim_cell
 from .matrix import RUNS
 from .results import RESOLUTION, Results, change, new_run, value
+from .runs import Row
 from .tables import BY_RUNG, METHODS, span
 
 # Share of the numbers that must lie inside. 95% or more is expected, but the numbers of a run go together, and so do
@@ -24,45 +24,31 @@ ENOUGH = 0.85
 VERDICT_COLUMNS = ("Verdict: first", "new", "all")
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number of the tables, by kind and label, with the first seeds and the new ones: see [`Results.rows`]."""
-
-    group: str
-    label: str
-    stated: np.ndarray
-    new: np.ndarray
-    resolution: float = RESOLUTION
-
-    @property
-    def mean(self) -> float:
-        """Mean over the new seeds."""
-        return float(self.new[:, 0].mean())
-
-    @property
-    def expected(self) -> Estimate:
-        """Where the mean over so many new seeds is expected."""
-        return new_run(self.stated, len(self.new), self.resolution)
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether it is there."""
-        return self.expected.low <= self.mean <= self.expected.high
-
-    @property
-    def varies(self) -> bool:
-        """Whether the seeds differ by so much that `resolution` does not make the interval wider."""
-        bare = new_run(self.stated, len(self.new), resolution=0.0)
-        return bare.high - bare.low > 2 * self.resolution
-
-    def single_inside(self) -> np.ndarray:
-        """Of every new seed by itself, whether it lies where a single one is expected. Shape `(K,)`."""
-        single = new_run(self.stated, 1, self.resolution)
-        return (single.low <= self.new[:, 0]) & (self.new[:, 0] <= single.high)
+def compared(group: str, label: str, stated: np.ndarray, new: np.ndarray, resolution: float = RESOLUTION) -> Row:
+    """
+    A number of the tables, by kind and label, with the first seeds and the new ones (see [`Results.rows`]): the `mean`
+    over the new ones, where it is `expected`, whether it is `inside`; whether the seeds differ by so much that
+    `resolution` does not make the interval wider (`varies`); and of every new seed by itself, whether it lies where a
+    `single` one is expected.
+    """
+    values = new[:, 0]
+    expected, single = (new_run(stated, runs, resolution) for runs in (len(new), 1))
+    bare = new_run(stated, len(new), resolution=0.0)
+    return {
+        "group": group,
+        "label": label,
+        "stated": stated,
+        "resolution": resolution,
+        "expected": expected,
+        "mean": float(values.mean()),
+        "inside": expected.low <= values.mean() <= expected.high,
+        "varies": bare.high - bare.low > 2 * resolution,
+        "single": (single.low <= values) & (values <= single.high),
+    }
 
 
-def numbers(results: Results, repetition: Results, columns: Mapping[str, tuple[int, ...]] = BY_RUNG) -> list[Number]:
-    """The numbers of Table 1 and of the claims that both have, the first with at least two seeds."""
+def numbers(results: Results, repetition: Results, columns: Mapping[str, tuple[int, ...]] = BY_RUNG) -> pd.DataFrame:
+    """The numbers of Table 1 and of the claims that both have, the first with at least two seeds: [`compared`]."""
     both, asked = (results, repetition), []
     for group, make, column, names, reference in (
         ("accuracy by rung", value, "correct", METHODS[1:], ()),
@@ -77,29 +63,22 @@ def numbers(results: Results, repetition: Results, columns: Mapping[str, tuple[i
     for claim in TESTABLE:
         rows = [claim.rows(of) for of in both]
         asked.append(("claims", f"{claim.text} ({claim.where})", *rows, claim.measure.resolution))
-    found = [Number(*each) for each in asked if each[2] is not None and each[3] is not None and len(each[2]) > 1]
+    found = [compared(*each) for each in asked if each[2] is not None and each[3] is not None and len(each[2]) > 1]
     if not found:
         raise ValueError("The two have no run in common of which the first have at least two seeds.")
-    return found
-
-
-def share_inside(found: Sequence[Number]) -> float:
-    """Share of the numbers whose new mean lies where it is expected."""
-    return float(np.mean([each.is_inside for each in found]))
+    return pd.DataFrame(found)
 
 
 def _of(hits: Sequence[bool] | np.ndarray) -> Cell:
     return text(f"{sum(hits)} of {len(hits)}" + (f" ({np.mean(hits):.0%})" if len(hits) else ""))
 
 
-def counts_table(found: Sequence[Number]) -> Table:
+def counts_table(found: pd.DataFrame) -> Table:
     """How many numbers lie inside, by kind."""
-    groups = {each.group: [other for other in found if other.group == each.group] for each in found}
-    rows = []
-    for group, members in (groups | {"all": found}).items():
-        varying = [each.is_inside for each in members if each.varies]
-        single = np.concatenate([each.single_inside() for each in members])
-        rows.append([text(group), _of([each.is_inside for each in members]), _of(varying), _of(single)])
+    rows = [
+        [text(group), _of(of["inside"]), _of(of["inside"][of["varies"]]), _of(np.concatenate([*of["single"]]))]
+        for group, of in [*found.groupby("group", sort=False), ("all", found)]
+    ]
     return Table(
         key="repetition",
         title="New seeds inside their 95% prediction intervals",
@@ -110,12 +89,11 @@ def counts_table(found: Sequence[Number]) -> Table:
     )
 
 
-def outside_table(found: Sequence[Number]) -> Table:
+def outside_table(found: pd.DataFrame) -> Table:
     """The numbers whose new mean lies elsewhere."""
     rows = [
         [text(each.group), text(each.label), text(span(each.expected, 2)), number(each.mean, digits=2)]
-        for each in found
-        if not each.is_inside
+        for each in found[~found["inside"].astype(bool)].itertuples()
     ]
     caption = "Numbers with their mean over the new seeds, where it lies elsewhere than expected." if rows else "None."
     return Table("outside", "Outside", caption, ["Kind", "Number", "Expected", "New seeds"], rows)

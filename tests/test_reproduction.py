@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
 from trl import TrlParser
@@ -19,7 +20,7 @@ from coda_trl.evaluation.ladder import style_of
 from experiments import matrix, runner
 from experiments.claims import CLAIMS, Claim, Measure, claims_table
 from experiments.ladder import rebuild, reproduce
-from experiments.repetition import ENOUGH, Number, counts_table, numbers, share_inside
+from experiments.repetition import ENOUGH, compared, counts_table, numbers
 from experiments.results import Results, change, new_run, over_seeds
 from experiments.runs import read_results, record, summarise_samples, thin_log
 from experiments.tables import all_tables, fill
@@ -379,11 +380,11 @@ def test_a_repetition_has_seeds_of_its_own_and_the_same_settings(results):
 
 
 def test_numbers_that_hardly_vary_are_told_apart():
-    flat = Number("g", "flat", np.full((5, 3), 100.0), np.full((2, 3), 100.4))
-    wide = Number("g", "wide", np.arange(15.0).reshape(5, 3), np.array([[6.0] * 3, [90.0] * 3]))
-    assert (flat.is_inside, flat.varies, flat.single_inside().tolist()) == (True, False, [True, True])
-    assert (wide.is_inside, wide.varies, wide.single_inside().tolist()) == (False, True, [True, False])
-    shown = [[cell.text for cell in row] for row in counts_table([flat, wide]).rows]
+    flat = compared("g", "flat", np.full((5, 3), 100.0), np.full((2, 3), 100.4))
+    wide = compared("g", "wide", np.arange(15.0).reshape(5, 3), np.array([[6.0] * 3, [90.0] * 3]))
+    assert (flat["inside"], flat["varies"], flat["single"].tolist()) == (True, False, [True, True])
+    assert (wide["inside"], wide["varies"], wide["single"].tolist()) == (False, True, [True, False])
+    shown = [[cell.text for cell in row] for row in counts_table(pd.DataFrame([flat, wide])).rows]
     assert shown[0] == ["g", "1 of 2 (50%)", "0 of 1 (0%)", "3 of 4 (75%)"]
 
 
@@ -391,18 +392,19 @@ def test_numbers_that_hardly_vary_are_told_apart():
 @pytest.mark.slow
 def test_a_fair_repetition_seldom_fails_the_check(runs, published):
     """Old and new seeds drawn alike, with the spread of the real ones, all numbers of a seed together."""
-    real = [each for each in numbers(*published) if len(each.stated) == 5]
-    values = np.array([each.stated[:, 0] for each in real])
+    real = numbers(*published)
+    real = real[real["stated"].map(len) == 5]
+    values = np.array([stated[:, 0] for stated in real["stated"]])
     spread = (values - values.mean(axis=1, keepdims=True)) / 2
     generator = np.random.default_rng(5)
     shares = []
     for _ in range(200):
         old, new = (generator.normal(size=(5, seeds)) for seeds in (5, runs))
-        drawn = [
-            Number(each.group, each.label, (line @ old)[:, None], (line @ new)[:, None], each.resolution)
-            for each, line in zip(real, spread, strict=True)
-        ]
-        shares.append(share_inside(drawn))
+        drawn = (
+            compared("", "", (line @ old)[:, None], (line @ new)[:, None], resolution)["inside"]
+            for line, resolution in zip(spread, real["resolution"], strict=True)
+        )
+        shares.append(np.mean([*drawn]))
     assert np.mean(shares) >= 0.95
     assert np.mean(np.array(shares) < ENOUGH) <= 0.08
 

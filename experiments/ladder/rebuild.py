@@ -27,7 +27,6 @@ from ..repetition import (
     outcome,
     outside_table,
     repeated_claims_table,
-    share_inside,
 )
 from ..results import Results
 from ..runs import read_results
@@ -117,7 +116,7 @@ def check(results: Results, repetition: Results, console: Console) -> bool:
     other = [Table("changed", "Other verdicts", "", ["Claim", *VERDICT_COLUMNS], changed)] if changed else []
     for table in (outside_table(found), *other, counts):
         console.print(Markdown(markdown(table)))
-    share = share_inside(found)
+    share = found["inside"].mean()
     console.print(
         f"{outcome(counts, claims)} {'Enough' if share >= ENOUGH else 'Too few'}: {ENOUGH:.0%} must lie inside, which "
         "a fair repetition misses about once in 25 times, since the numbers of a run go together.\n"
