@@ -253,7 +253,7 @@ def steps_logged(folder: Path) -> list[int]:
     return [entry["step"] for entry in history if "reward" in entry]
 
 
-def test_a_reward_that_raises_stops_the_run_which_goes_on_with_another(command, tmp_path, caplog):
+def test_a_reward_that_raises_stops_the_run_which_resumes_with_another(command, tmp_path, caplog):
     (tmp_path / "raising.py").write_text(REWARD.replace("FAULT", "raise KeyError('the judge is away')"))
     with pytest.raises(KeyError, match="the judge is away"):
         TRAIN.main([*command, "--reward_funcs", "raising.reward"])
@@ -278,7 +278,7 @@ def test_a_checkpoint_that_a_killed_process_was_writing_is_left_out(command, tmp
 
 
 @pytest.mark.slow
-def test_a_full_disk_costs_no_checkpoint_and_all_processes_go_on_from_the_same(command, tmp_path):
+def test_a_full_disk_costs_no_checkpoint_and_all_processes_resume_from_the_same(command, tmp_path):
     run = start(command, FULL)
     assert run.returncode == 1 and "_save_optimizer_and_scheduler" in run.stderr
     assert "Stopped by the error below. The same command resumes from the last complete checkpoint" in run.stderr

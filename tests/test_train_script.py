@@ -136,7 +136,7 @@ def test_rewards_of_trl_that_have_to_be_made_are_reachable_by_name(name):
     assert reward == 0
 
 
-def test_the_same_command_goes_on_from_the_last_checkpoint(recipe, trainers, tmp_path):
+def test_the_same_command_resumes_from_the_last_checkpoint(recipe, trainers, tmp_path):
     save = ["--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1"]
     TRAIN.main([*recipe, *save, "--max_steps", "1"])
     TRAIN.main([*recipe, *save, "--max_steps", "2"])
