@@ -1,6 +1,5 @@
 """The experiment on GSM8K and MATH (`experiments/math`): the committed rules, the record of a run, the queue."""
 
-import dataclasses
 import json
 import math
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import yaml
 from experiments.math import run as queue
 from experiments.math import tables
 from experiments.math.collapse import ungated_penalty
-from experiments.math.data import BENCHMARKS, Stratum, choose_mix, compose, read_scan
+from experiments.math.data import BENCHMARKS, choose_mix, compose, read_scan
 from experiments.math.results import read_steps, summarise_samples
 from experiments.runs import key_of, read_results, record
 from experiments.tables import fill
@@ -23,7 +22,8 @@ RECIPES = queue.RECIPES
 def strata(gsm8k, math3, math4, math5, rows=1000):
     """Kinds of problems by their shares of easy and of all-wrong ones."""
     found = {"gsm8k": gsm8k, "math3": math3, "math4": math4, "math5": math5}
-    return {name: Stratum(easy, wrong, 0.5, 300, 0.0, 0.0, rows) for name, (easy, wrong) in found.items()}
+    others = {"accuracy": 0.5, "tokens": 300, "cut_off": 0.0, "code": 0.0, "rows": rows}
+    return {name: {"easy": easy, "all_wrong": wrong} | others for name, (easy, wrong) in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def strata(gsm8k, math3, math4, math5, rows=1000):
 )
 def test_the_mix_is_the_first_that_fits(found, share, levels):
     mix = choose_mix(found)
-    assert (mix.gsm8k, mix.levels) == (pytest.approx(share), levels)
-    assert mix.fits == (mix.easy >= 0.35 and mix.all_wrong <= 0.20)
+    assert (mix["gsm8k"], mix["levels"]) == (pytest.approx(share), levels)
+    assert mix["fits"] == (mix["easy"] >= 0.35 and mix["all_wrong"] <= 0.20)
 
 
 def test_a_training_set_has_the_shares_of_its_mix_and_no_problem_twice():
@@ -64,10 +64,10 @@ def test_the_scan_counts_easy_and_all_wrong_problems():
         for j in range(8)
     ]
     found = read_scan(problems, samples, problems)
-    assert [found[name].easy for name in ("gsm8k", "math3", "math4")] == [0.5, 1, 0]
-    assert [found[name].all_wrong for name in ("gsm8k", "math4", "math5")] == [0, 1, 0]
-    assert found["gsm8k"].accuracy == 14 / 16 and found["gsm8k"].cut_off == 7 / 8 and found["gsm8k"].rows == 2
-    assert found["gsm8k"].code == 1 / 8
+    assert [found[name]["easy"] for name in ("gsm8k", "math3", "math4")] == [0.5, 1, 0]
+    assert [found[name]["all_wrong"] for name in ("gsm8k", "math4", "math5")] == [0, 1, 0]
+    shown = ("accuracy", "cut_off", "rows", "code")
+    assert [found["gsm8k"][of] for of in shown] == [14 / 16, 7 / 8, 2, 1 / 8]
 
 
 def sample(benchmark, problem, number, correct=True, tokens=10, **more):
@@ -177,8 +177,7 @@ def make_queue(tmp_path, monkeypatch):
     pool += [{"prompt": f"m{i}", "stratum": f"math{i % 3 + 3}", "level": i % 3 + 3} for i in range(9)]
     (tmp_path / "work/data/pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pool))
     found = strata((0.5, 0.05), (0.4, 0.1), (0.3, 0.2), (0.1, 0.3))
-    scan = {name: dataclasses.asdict(stratum) for name, stratum in found.items()}
-    record(tmp_path / "r.jsonl", {"method": "scan", "seed": 0, "strata": scan})
+    record(tmp_path / "r.jsonl", {"method": "scan", "seed": 0, "strata": found})
     monkeypatch.setattr(queue, "benchmark_specs", lambda data: list(problems))
     monkeypatch.setattr(
         queue, "load_benchmark", lambda spec: SimpleNamespace(name=spec, problems=[None] * problems[spec])

@@ -10,7 +10,6 @@ import argparse
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,59 +37,44 @@ SHARES = [share / 100 for share in range(55, 85, 5)]  # of GSM8K
 LEVEL_SETS = ((3, 4, 5), (3, 4), (3,))
 
 
-@dataclass(frozen=True)
-class Stratum:
-    """What the scan found for problems of one kind."""
-
-    easy: float  # share of problems with a success rate above 0.75
-    all_wrong: float  # share of problems with a success rate of 0
-    accuracy: float  # mean success rate
-    tokens: float  # of an answer
-    cut_off: float  # share of answers that reach the limit
-    code: float  # share of answers that hold code
-    rows: int  # problems of this kind in the training pool
-
-
-@dataclass(frozen=True)
-class Mix:
-    """A make-up of the training set."""
-
-    gsm8k: float  # share of GSM8K; the rest is MATH
-    levels: tuple[int, ...]  # of MATH, in the proportion that the pool has them
-    easy: float  # shares of such prompts, by the scan
-    all_wrong: float
-    fits: bool  # whether both are within their bounds
-
-
-def choose_mix(strata: Mapping[str, Stratum]) -> Mix:
+def choose_mix(strata: Mapping[str, Row]) -> Row:
     """
-    The first make-up that has at least 35% easy and at most 20% all-wrong prompts, in the order of the design: 55%
-    GSM8K and MATH levels 3 to 5, then more of GSM8K in steps of 5% up to 80%, then the same without level 5, then
-    without level 4. If none fits, the last one tried.
+    The first make-up of the training set that has at least 35% easy and at most 20% all-wrong prompts, in the order of
+    the design: 55% GSM8K and MATH levels 3 to 5, then more of GSM8K in steps of 5% up to 80%, then the same without
+    level 5, then without level 4. If none fits, the last one tried.
+
+    Args:
+        strata (`dict[str, dict]`):
+            As from [`read_scan`].
+
+    Returns:
+        `dict`: Share of `gsm8k` (the rest is MATH), `levels` of MATH, in the proportion that the pool has them, shares
+        of `easy` and `all_wrong` prompts, by the scan, and whether it `fits`.
     """
     for levels in LEVEL_SETS:
-        rows = {level: strata[f"math{level}"].rows for level in levels}
+        rows = {name: strata[name]["rows"] for name in (f"math{level}" for level in levels)}
+        of_math = sum(rows.values())
         for share in SHARES:
-            weights = {"gsm8k": share} | {
-                f"math{level}": (1 - share) * count / sum(rows.values()) for level, count in rows.items()
-            }
-            easy = sum(weight * strata[name].easy for name, weight in weights.items())
-            all_wrong = sum(weight * strata[name].all_wrong for name, weight in weights.items())
-            mix = Mix(share, levels, easy, all_wrong, easy >= MIN_EASY and all_wrong <= MAX_ALL_WRONG)
-            if mix.fits:
+            weights = {"gsm8k": share} | {name: (1 - share) * count / of_math for name, count in rows.items()}
+            easy, all_wrong = (
+                sum(weight * strata[name][of] for name, weight in weights.items()) for of in ("easy", "all_wrong")
+            )
+            fits = easy >= MIN_EASY and all_wrong <= MAX_ALL_WRONG
+            mix = {"gsm8k": share, "levels": levels, "easy": easy, "all_wrong": all_wrong, "fits": fits}
+            if fits:
                 return mix
     return mix
 
 
-def compose(pool: Sequence[Row], mix: Mix) -> list[Row]:
+def compose(pool: Sequence[Row], mix: Row) -> list[Row]:
     """As many problems of the pool as a make-up permits, none twice."""
     of_gsm8k = [row for row in pool if row["stratum"] == "gsm8k"]
-    of_math = [row for row in pool if row.get("level") in mix.levels]
+    of_math = [row for row in pool if row.get("level") in mix["levels"]]
     draw = random.Random(0)
     for rows in (of_gsm8k, of_math):
         draw.shuffle(rows)
-    total = min(len(of_gsm8k) / mix.gsm8k, len(of_math) / (1 - mix.gsm8k))
-    chosen = of_gsm8k[: int(total * mix.gsm8k)] + of_math[: int(total * (1 - mix.gsm8k))]
+    total = min(len(of_gsm8k) / mix["gsm8k"], len(of_math) / (1 - mix["gsm8k"]))
+    chosen = of_gsm8k[: int(total * mix["gsm8k"])] + of_math[: int(total * (1 - mix["gsm8k"]))]
     draw.shuffle(chosen)
     return chosen
 
@@ -160,10 +144,12 @@ def benchmark_specs(data: Path) -> list[str]:
     ]
 
 
-def read_scan(
-    problems: Sequence[Row], samples: Iterable[Mapping[str, Any]], pool: Sequence[Row]
-) -> dict[str, Stratum]:
-    """Sums the samples of the scan up by kind of problem."""
+def read_scan(problems: Sequence[Row], samples: Iterable[Mapping[str, Any]], pool: Sequence[Row]) -> dict[str, Row]:
+    """
+    Sums the samples of the scan up by kind of problem: shares of problems that are `easy` (success rate above 0.75)
+    and `all_wrong`, mean success rate (`accuracy`), `tokens` of an answer, shares of answers that are `cut_off` and
+    that hold `code`, and `rows` of this kind in the training pool.
+    """
     frame = pd.DataFrame(
         {
             "problem": int(sample["problem_id"]),
@@ -179,22 +165,22 @@ def read_scan(
     for name in SCANNED:
         answers = frame[frame["stratum"] == name]
         rates, means = answers.groupby("problem")["correct"].mean(), answers.mean(numeric_only=True)
-        strata[name] = Stratum(
-            easy=float((rates > EASY).mean()),
-            all_wrong=float((rates == 0).mean()),
-            accuracy=float(rates.mean()),
+        strata[name] = {
+            "easy": float((rates > EASY).mean()),
+            "all_wrong": float((rates == 0).mean()),
+            "accuracy": float(rates.mean()),
             **{column: float(means[column]) for column in ("tokens", "cut_off", "code")},
-            rows=sum(row["stratum"] == name for row in pool),
-        )
+            "rows": sum(row["stratum"] == name for row in pool),
+        }
     return strata
 
 
-def make_training_set(data: Path, strata: Mapping[str, Stratum]) -> dict[str, Any]:
+def make_training_set(data: Path, strata: Mapping[str, Row]) -> Row:
     """Writes `train.jsonl` by what the scan found, and returns that with what was chosen."""
     mix = choose_mix(strata)
     rows = compose(read_file(data / "pool.jsonl"), mix)
     write_rows(data / "train.jsonl", rows)
-    return {"strata": {name: asdict(found) for name, found in strata.items()}, "mix": asdict(mix), "rows": len(rows)}
+    return {"strata": strata, "mix": mix, "rows": len(rows)}
 
 
 def main() -> None:

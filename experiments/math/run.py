@@ -32,7 +32,7 @@ from ..runner import ROOT, Failed, Runner, parse, parser_of, versions, with_flag
 from ..runs import Row, key_of, read_results, record
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
-from .data import Stratum, benchmark_specs, make_training_set, read_scan
+from .data import benchmark_specs, make_training_set, read_scan
 from .results import read_steps, summarise_samples, summarise_steps
 
 HERE = Path(__file__).resolve().parent
@@ -94,7 +94,7 @@ class Queue(Runner):
         recorded = read_results(self.args.results)
         scanned = [row["strata"] for row in recorded if row["method"] == "scan"]
         if scanned:  # by another machine, perhaps: the training set follows from it
-            make_training_set(self.data, {name: Stratum(**found) for name, found in scanned[0].items()})
+            make_training_set(self.data, scanned[0])
         else:
             self.scan()
         done = {key_of(row) for row in recorded if row.get("complete")}
