@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -24,17 +25,15 @@ def read_cases(path: Path) -> Iterator[dict]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            try:
+            with suppress(ValueError, TypeError, KeyError):
                 case = json.loads(line)
-                is_case = isinstance(case["completion"], str) and isinstance(case["gold"], str | None) and "id" in case
-            except (ValueError, TypeError, KeyError):
-                is_case = False
-            if not is_case:
-                raise ValueError(
-                    f"{path}, line {number}: {line.strip()[:80]!r} is no case; it must be a JSON object with `id`, "
-                    "`completion` (a string) and `gold` (a string or null)."
-                )
-            yield case
+                if isinstance(case["completion"], str) and isinstance(case["gold"], str | None) and "id" in case:
+                    yield case
+                    continue
+            raise ValueError(
+                f"{path}, line {number}: {line.strip()[:80]!r} is no case; it must be a JSON object with `id`, "
+                "`completion` (a string) and `gold` (a string or null)."
+            )
 
 
 def _open(path: Path, mode: str) -> IO[str]:

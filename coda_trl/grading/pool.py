@@ -8,12 +8,11 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Self
 
 from .extract import final_answer
 from .rules import Case, NoAlgebra, judge, prepare
@@ -53,7 +52,7 @@ def default_workers() -> int:
     return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
-class GradingPool:
+class GradingPool(AbstractContextManager):
     r"""
     Grades completions with a limit on time and memory for every case.
 
@@ -95,9 +94,6 @@ class GradingPool:
         self._server: _Server | None = None
         self._readable: dict[str, bool] = {}
         _pools.add(self)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_) -> None:
         self.close()
@@ -176,11 +172,10 @@ class GradingPool:
                             self._readable[case.gold] = grade.verdict is not None
                         yield case, grade
                     return
-                except (EOFError, OSError):  # the server was killed, or hangs
+                except BaseException as error:
                     self._end_server()
-                except BaseException:  # Ctrl-C or a caller who stops: results would be left in the pipe
-                    self._end_server()
-                    raise
+                    if not isinstance(error, EOFError | OSError):  # the server was killed, or hangs
+                        raise  # Ctrl-C or a caller who stops: results would have been left in the pipe
         raise RuntimeError(
             f"The grading server was lost {_ATTEMPTS} times with {len(todo)} of {len(cases)} cases left. Usually the "
             "machine is out of memory: give `GradingPool` fewer `workers` or less `memory_mb`."

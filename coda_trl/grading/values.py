@@ -8,6 +8,7 @@ decimal differs from `\pi` however many of its digits it has. Two values that ag
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -105,16 +106,17 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[Point]:
     if not unknowns:
         return [{}]
     sizes = range(5) if one.has(*_IN_PIECES) or other.has(*_IN_PIECES) else range(1)
-    points = []
-    for size, number in product(sizes, range(_POINTS)):
+
+    def value(unknown: sympy.Expr, size: int, number: int) -> sympy.Rational:
+        draw = random.Random(f"{unknown}/{size}/{number}").randrange(10**5, 3 * 10**6)
         signs = max(0, number - _POINTS + 8)  # positive at first
-        point = {}
-        for index, unknown in enumerate(unknowns):
-            draw = random.Random(f"{unknown}/{size}/{number}").randrange(10**5, 3 * 10**6)
-            sign = -1 if signs >> index % 3 & 1 else 1
-            point[unknown] = sympy.Rational(sign * draw * 10**size, 10**6 + 3)
-        points.append(point)
-    return points
+        sign = -1 if signs >> unknowns.index(unknown) % 3 & 1 else 1
+        return sympy.Rational(sign * draw * 10**size, 10**6 + 3)
+
+    return [
+        {unknown: value(unknown, size, number) for unknown in unknowns}
+        for size, number in product(sizes, range(_POINTS))
+    ]
 
 
 def _is_fraction(expression: sympy.Expr) -> bool:
@@ -135,21 +137,19 @@ def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, 
     except (ArithmeticError, ValueError):
         return None
     is_real = finer.is_real
-    try:
+    with suppress(ArithmeticError, ValueError):
         rights = rough.value(answer), finer.value(answer)
         if _near(*lefts) and _near(*rights) and not _near(lefts[0], rights[0]):
             return False, is_real  # neither is noise, which depends on the digits
         if not point and rough.magnitude < MAX_FRACTION_DIGITS and _is_fraction(gold) and _is_fraction(answer):
             return gold.doit() == answer.doit(), is_real
         digits = 2 * int(rough.magnitude) + 2 * _SURE_DIGITS
-        if digits > MAX_DIGITS:
-            return False, is_real
-        exact = _Values(point, digits, has_i)
-        difference = abs(exact.value(gold) - exact.value(answer))
-    except (ArithmeticError, ValueError):
-        return False, is_real
-    with mpmath.workdps(digits):
-        return bool(difference <= exact.largest * mpmath.mpf(10) ** -(rough.magnitude + _SURE_DIGITS)), is_real
+        if digits <= MAX_DIGITS:
+            exact = _Values(point, digits, has_i)
+            difference = abs(exact.value(gold) - exact.value(answer))
+            with mpmath.workdps(digits):
+                return bool(difference <= exact.largest * mpmath.mpf(10) ** -(rough.magnitude + _SURE_DIGITS)), is_real
+    return False, is_real
 
 
 def _near(one: Number, other: Number) -> bool:
