@@ -18,22 +18,20 @@ from coda_trl.length_grouping import values_ignore_padding
 from coda_trl.microbatch import LeftAligned
 
 PROMPT, COMPLETION, WINDOW = 12, 24, 24  # tokens: rows of up to 36 are longer than the window of sliding attention
-# Sizes by the names that most configurations have for them.
-SIZES = {
-    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), 64),
-    **dict.fromkeys(("hidden_size", "intermediate_size", "mamba_d_ssm"), 32),
-    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "qk_head_dim"), 16),
-    **dict.fromkeys(("mamba_chunk_size", "index_topk"), 16),
-    **dict.fromkeys(("head_dim", "kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"), 8),
-    **dict.fromkeys(("v_head_dim", "linear_key_head_dim", "linear_value_head_dim", "mamba_d_head"), 8),
-    **dict.fromkeys(("hidden_size_per_layer_input",), 8),
-    **dict.fromkeys(
-        ("num_attention_heads", "num_key_value_heads", "linear_num_value_heads", "mamba_n_heads", "laurel_rank"), 4
-    ),
-    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "mamba_d_state"), 4),
-    **dict.fromkeys(("num_hidden_layers", "num_experts_per_tok", "linear_num_key_heads"), 2),
-    **dict.fromkeys(("n_group", "topk_group", "n_shared_experts", "first_k_dense_replace", "mamba_n_groups"), 1),
-    **dict.fromkeys(("attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop"), 0.0),
+# Sizes, and the names that configurations have for them.
+NAMES = {
+    64: "vocab_size vocab_size_per_layer_input",
+    32: "hidden_size intermediate_size mamba_d_ssm",
+    16: "moe_intermediate_size shared_expert_intermediate_size qk_head_dim mamba_chunk_size index_topk",
+    8: "head_dim kv_lora_rank q_lora_rank qk_rope_head_dim qk_nope_head_dim v_head_dim linear_key_head_dim "
+    "linear_value_head_dim mamba_d_head hidden_size_per_layer_input",
+    4: "num_attention_heads num_key_value_heads linear_num_value_heads mamba_n_heads laurel_rank num_experts "
+    "num_local_experts n_routed_experts mamba_d_state",
+    2: "num_hidden_layers num_experts_per_tok linear_num_key_heads",
+    1: "n_group topk_group n_shared_experts first_k_dense_replace mamba_n_groups",
+    0.0: "attention_dropout hidden_dropout resid_pdrop embd_pdrop",
+}
+SIZES = {name: size for size, names in NAMES.items() for name in names.split()} | {
     "layer_types": None,  # by the number of layers
     "sliding_window": WINDOW,
     "max_position_embeddings": 256,

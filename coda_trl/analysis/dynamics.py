@@ -52,16 +52,13 @@ def read_log_history(path: str | os.PathLike) -> list[dict[str, Any]]:
 
 def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:
     """
-    One quantity of a log history.
+    Course of one quantity, leaving out values that are not finite; `None` if it was never logged.
 
     Args:
         log_history (`Sequence[dict[str, Any]]`):
             Entries with `step` and logged quantities.
         key (`str`):
             Name of the quantity, for example `"coda/mean_w_easy"`.
-
-    Returns:
-        `Curve` or `None`: Its course, leaving out values that are not finite; `None` if it was never logged.
 
     Example:
 
@@ -94,17 +91,9 @@ def base_reward_key(log_history: Sequence[dict[str, Any]]) -> str | None:
 
 def evaluation_histories(log_history: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """
-    What TRL's evaluation during training logged, by evaluation set, under the names that training has.
+    What TRL's evaluation during training logged, by evaluation set (`""` if there is only one), without `eval_`.
 
-    TRL writes one entry for each set, with `eval_` before every name. Only what transformers adds (such as
-    `eval_<set>_runtime`) tells several apart.
-
-    Args:
-        log_history (`Sequence[dict[str, Any]]`):
-            Entries of a log history.
-
-    Returns:
-        `dict[str, list[dict[str, Any]]]`: The entries of every set (`""` if there is only one), without `eval_`.
+    TRL writes one entry for each set. Only what transformers adds (such as `eval_<set>_runtime`) tells several apart.
 
     Example:
 

@@ -58,16 +58,16 @@ class Benchmark:
             )
         return [None if verdict is None else bool(verdict) for verdict in verdicts]
 
-    def numbered(self) -> list[tuple[str, Problem]]:
+    def numbered(self) -> dict[str, Problem]:
         """The problems with their ids; a `ValueError` if two have one, or a prompt is no string and no messages."""
-        numbered = [(str(problem.get("problem_id", index)), problem) for index, problem in enumerate(self.problems)]
-        seen: set[str] = set()
-        for problem_id, problem in numbered:
-            if problem_id in seen:
+        numbered: dict[str, Problem] = {}
+        for index, problem in enumerate(self.problems):
+            problem_id = str(problem.get("problem_id", index))
+            if problem_id in numbered:
                 raise ValueError(
                     f"benchmark {self.name!r} has two problems with problem_id {problem_id!r}: give each its own"
                 )
-            seen.add(problem_id)
+            numbered[problem_id] = problem
             if not _is_prompt(problem.get("prompt")):
                 raise ValueError(
                     f"benchmark {self.name!r}, problem {problem_id!r}: `prompt` must be a string or a list of "

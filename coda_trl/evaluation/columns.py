@@ -175,7 +175,7 @@ def load_samples(
     path: str | os.PathLike, split_by: str | None = None, counts: Mapping[str, Count] | None = None
 ) -> dict[str, SampleColumns]:
     """
-    Reads a sample file in one pass, keeping numbers and dropping texts.
+    Reads a sample file in one pass, keeping numbers and dropping texts: samples by benchmark.
 
     Args:
         path (`str` or `os.PathLike`):
@@ -185,9 +185,6 @@ def load_samples(
             `ladder rung 3`.
         counts (`Mapping[str, Callable[[Mapping[str, Any]], float]]`, *optional*):
             Further numbers to take from every sample, such as `{"words": lambda s: len(s["completion"].split())}`.
-
-    Returns:
-        `dict[str, SampleColumns]`: Samples by benchmark, in order of first appearance.
 
     Raises:
         ValueError: If a line is not a sample, or one sample is there twice.

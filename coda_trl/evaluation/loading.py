@@ -26,7 +26,7 @@ def load_benchmark(
         spec (`str`):
             Name of a benchmark of the paper (see `coda_trl.data.BENCHMARKS`), `NAME=LOCATION` to read it from a file
             or another hub id, `custom=PATH` for a file with columns `prompt` and `solution`, or `ladder` for the
-            arithmetic ladder, 100 problems of each rung.
+            arithmetic ladder.
         token_budget (`int`, *optional*):
             Ask for this many tokens in every prompt, as models trained with L1 expect.
         prompt_format (`str`, *optional*, defaults to `"chat"`):

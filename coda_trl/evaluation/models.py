@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +73,7 @@ def _check_folder(place: str) -> None:
         raise ValueError(f"{folder} holds no weights (such as model.safetensors): save or copy the model again")
     for path in folder.glob("*.safetensors"):
         try:
-            with safe_open(path, framework="np"):  # reads the header, and compares it with the size
-                pass
+            safe_open(path, framework="np")  # reads the header, and compares it with the size
         except SafetensorError as error:
             raise ValueError(f"{path} is cut off or damaged ({error}): save or copy it again") from error
 
@@ -97,10 +97,8 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
     """Tokenizer of the adapter if one was saved with it (training may have changed the chat template), else of the
     model."""
     if files.adapter is not None:
-        try:
+        with suppress(OSError, ValueError):  # none was saved there
             return AutoTokenizer.from_pretrained(files.adapter)
-        except (OSError, ValueError):  # none was saved there
-            pass
     try:
         return AutoTokenizer.from_pretrained(files.model)
     except (OSError, ValueError) as error:

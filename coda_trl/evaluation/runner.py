@@ -76,7 +76,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         problems = {
             (benchmark.name, problem_id): (benchmark, problem)
             for benchmark in benchmarks
-            for problem_id, problem in benchmark.numbered()
+            for problem_id, problem in benchmark.numbered().items()
         }
         for key, (_, problem) in problems.items():
             if writer.questions.get(key, question := question_of(problem)) != question:

@@ -33,8 +33,8 @@ class View:
 
     @cached_property
     def thresholds(self) -> tuple[float, float]:
-        """Success rates from which a problem is easy and up to which hard: those that the first run was trained with
-        that is not the reference, or else the reference; the paper's where none is known."""
+        """Of easy and of hard: those that the first run but the reference was trained with, or else the reference; the
+        paper's where none is known."""
         stored = (run.thresholds for run in [*self.others, *self.runs])
         return next(filter(None, stored), PAPER_THRESHOLDS)
 
@@ -51,11 +51,9 @@ class View:
 
     @property
     def others(self) -> list[Run]:
-        """The runs that are compared with the reference."""
         return [run for run in self.runs if run is not self.reference]
 
     def parts(self, run: Run) -> Outcomes:
-        """A run's samples, over benchmarks, summed up by problem and part."""
         return self.columns[run.name].in_parts
 
     def chosen(self, run: Run, band: str) -> np.ndarray:
@@ -64,11 +62,9 @@ class View:
         return self.bands[band][columns.problem, columns.part]
 
     def samples(self, run: Run, band: str) -> SampleColumns:
-        """A run's samples in a band."""
         return self.columns[run.name].take(self.chosen(run, band))
 
     def compare(self, run: Run, band: str) -> Comparison:
-        """A run against the reference in a band."""
         return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
 
     def num_problems(self, chosen: np.ndarray, *runs: Run) -> int:
@@ -119,7 +115,6 @@ class ComparedRuns:
 
     @property
     def sampled(self) -> list[Run]:
-        """The runs that have samples."""
         return [run for run in self.runs if run.samples]
 
     @cached_property

@@ -79,7 +79,6 @@ class Plot:
 
     @property
     def panels(self) -> list[Axes]:
-        """The panels that are used."""
         return [panel for panel in self.canvas.axes if panel.get_visible()]
 
     @property

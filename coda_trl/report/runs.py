@@ -125,7 +125,7 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
             if path == found[0]:  # there is nothing to show beside it
                 raise
             run.missing.append(f"left out: {error}")
-    for place in {folder, state.parent if state else folder}:
+    for place in (folder, state.parent if state else folder):
         if (place / ARGUMENTS_FILE).exists():
             run.thresholds = _read_thresholds(place / ARGUMENTS_FILE) or run.thresholds
 
