@@ -5,6 +5,7 @@ resumes from its last checkpoint or is not repeated, an evaluation resumes from 
 """
 
 import argparse
+import fnmatch
 import hashlib
 import json
 import os
@@ -68,6 +69,7 @@ def add_runs(parser: argparse.ArgumentParser, seeds: int, jobs: int) -> None:
     parser.add_argument("--seeds", type=int, default=seeds, help="Seeds of a method (default: %(default)s).")
     parser.add_argument("--first_seed", type=int, default=0, help="For a repetition with other seeds (default: 0).")
     parser.add_argument("--jobs", type=int, default=jobs, help="Runs at a time (default: %(default)s).")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="NAME", help="Only these runs (* fits all).")
     parser.add_argument("--keep", action="store_true", help="Keep models and logs of finished runs.")
 
 
@@ -217,10 +219,16 @@ class Testbed(Runner):
         own = {"output_dir": output_dir, "seed": seed, "use_cpu": str(self.use_cpu).lower(), "save_total_limit": 1}
         return with_flags(files | run.overrides | own | self.training | self.args.override)
 
+    def todo(self, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Runs and seeds that are asked for and not evaluated yet."""
+        done = {(row["method"], row["seed"]) for row in read_results(self.args.results) if row["evaluations"]}
+        asked = [job for job in wanted if any(fnmatch.fnmatch(job[0], pattern) for pattern in self.args.only)]
+        return [job for job in asked if job not in done]
+
     def do(self, wanted: list[tuple[str, int]]) -> int:
-        """Does the runs that are not done yet. Returns the exit code."""
-        todo = not_done(self.args.results, wanted)
-        return 0 if self.work_off({f"{run}, seed {seed}": partial(self.run, run, seed) for run, seed in todo}) else 1
+        """Does the runs that are left. Returns the exit code."""
+        todo = {f"{run}, seed {seed}": partial(self.run, run, seed) for run, seed in self.todo(wanted)}
+        return 0 if self.work_off(todo) else 1
 
     def run(self, name: str, seed: int) -> None:
         """Trains and evaluates one run, as far as that is not done yet."""
@@ -289,9 +297,3 @@ class Testbed(Runner):
                 if attempt == self.attempts:
                     raise
                 print(f"again: {str(error)[-500:]}", flush=True)
-
-
-def not_done(results: Path, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Runs that are not evaluated yet."""
-    done = {(row["method"], row["seed"]) for row in read_results(results) if row["evaluations"]}
-    return [job for job in wanted if job not in done]

@@ -60,7 +60,7 @@ def ladder(tmp_path):
 def test_runs_that_are_evaluated_are_skipped(tmp_path):
     def todo(*argv: str) -> list[tuple[str, int]]:
         args = reproduce.read_command_line(["--results", str(tmp_path / "results.jsonl"), *argv])
-        return runner.not_done(args.results, reproduce.wanted(args))
+        return reproduce.ladder(args).todo(matrix.jobs(args.runs, args.seeds, args.first_seed))
 
     everything = todo()
     for seed, evaluations in ((1, [{}]), (2, [])):

@@ -7,7 +7,6 @@ Stop and restart it at will: finished runs are skipped, others resume.
 """
 
 import argparse
-import fnmatch
 import os
 import sys
 from functools import partial
@@ -58,9 +57,6 @@ def read_command_line(argv: list[str] | None = None) -> argparse.Namespace:
         default="main,ablations",
         help="main, ablations, or both (default).",
     )
-    parser.add_argument(
-        "--only", nargs="+", default=["*"], metavar="NAME", help="Only runs of these names (* fits all)."
-    )
     add_runs(parser, SEEDS, os.cpu_count())
     args = parse(parser, argv)
     if not set(args.runs) <= {"main", "ablations"}:
@@ -68,15 +64,9 @@ def read_command_line(argv: list[str] | None = None) -> argparse.Namespace:
     return args
 
 
-def wanted(args: argparse.Namespace) -> list[tuple[str, int]]:
-    """The runs that the command line asks for."""
-    found = jobs(args.runs, args.seeds, args.first_seed)
-    return [job for job in found if any(fnmatch.fnmatch(job[0], pattern) for pattern in args.only)]
-
-
 def main() -> int:
     args = read_command_line()
-    return ladder(args).do(wanted(args))
+    return ladder(args).do(jobs(args.runs, args.seeds, args.first_seed))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,6 @@ def read_command_line(argv: list[str] | None = None) -> argparse.Namespace:
     parser = parser_of(__doc__, WORK / "results.jsonl", WORK / "work", committed=RESULTS)
     parser.add_argument("--model", default="runs/word_problems/start", help="The warm start (default: %(default)s).")
     parser.add_argument("--warm_start", type=int, default=1, help="Its number (default: 1).")
-    parser.add_argument("--only", nargs="+", choices=METHODS, default=METHODS, help="Only these methods.")
     add_runs(parser, 3, 4)
     args = parse(parser, argv)
     args.jobs = min(args.jobs, os.cpu_count()) if args.tiny else args.jobs
@@ -83,7 +82,7 @@ def read_command_line(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     args = read_command_line()
-    return word_problems(args).do([job for job in jobs(args.seeds, args.first_seed) if job[0] in args.only])
+    return word_problems(args).do(jobs(args.seeds, args.first_seed))
 
 
 if __name__ == "__main__":
