@@ -21,7 +21,7 @@ class Benchmark:
             `problem_id`, if there is none, is the position.
         grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None]]`):
             Verdicts of completions, given with the problem that each answers: right, wrong, or `None` if the gold
-            answer cannot be read. A `<think>` that the prompt opened stands in front of its completion.
+            answer cannot be read. A `<think>` that the prompt opened precedes its completion.
         keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold")`):
             Fields that are copied into the samples of the problems that have them, so that tables can be split by
             them.

@@ -36,9 +36,9 @@ def benchmark_seed(benchmark: str) -> int:
 
 def in_terms_of(run: Outcomes, reference: Outcomes, names: str = "the two runs") -> list[str]:
     """
-    Problem ids of a run as the reference has them; problems that the reference lacks get an id that it lacks too. The
-    same id stands for the same problem unless the samples tell otherwise: then prompt and gold answer pair problems,
-    whatever their order. Raises a `ValueError` with the `names` of the runs if these have no problem in common.
+    Problem ids of a run as the reference has them; problems that the reference lacks get an id that it lacks too. Ids
+    pair problems unless prompts or gold answers differ: then these pair them, whatever their order. Raises a
+    `ValueError` with the `names` of the runs if they have no problem in common.
     """
     if run.questions is None or reference.questions is None:
         return run.problems
@@ -55,7 +55,7 @@ def in_terms_of(run: Outcomes, reference: Outcomes, names: str = "the two runs")
     for problem, question in zip(reversed(reference.problems), reference.questions[::-1].tolist(), strict=True):
         if question[0]:
             by_text.setdefault(tuple(question), []).append(problem)
-    # Two problems of one text stand for each other.
+    # Problems of one text are interchangeable.
     found = [by_text[key].pop() if by_text.get(key := tuple(asked)) else None for asked in run.questions.tolist()]
     if not shared and not any(found):
         return run.problems

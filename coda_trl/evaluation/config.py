@@ -104,7 +104,7 @@ class EvaluationConfig:
         for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
             value = vars(self)[name]
             if not isinstance(value, int) or value < 1:  # a configuration file may hold anything
-                raise ValueError(f"{name} must be at least 1 and whole, got {value!r}")
+                raise ValueError(f"{name} must be at least 1 and an integer, got {value!r}")
         if not (isinstance(self.temperature, int | float) and 0 <= self.temperature < float("inf")):  # nor NaN
             raise ValueError(f"temperature must be at least 0 and finite, got {self.temperature!r}")
         if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):

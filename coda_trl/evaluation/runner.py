@@ -71,7 +71,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
     with SampleWriter(output_dir / SAMPLES_FILE) as writer:
         files = locate(config.model_name_or_path, config.base_model_name_or_path)
         settings = config.identity() | {"weights": fingerprint(files)}
-        sittings = _earlier_sittings(output_dir / SUMMARY_FILE, settings, config.n, bool(writer.done))
+        sessions = _earlier_sessions(output_dir / SUMMARY_FILE, settings, config.n, bool(writer.done))
         tokenizer = load_tokenizer(files)
         problems = {
             (benchmark.name, problem_id): (benchmark, problem)
@@ -97,14 +97,14 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
             "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
             "settings": settings,
             "n": config.n,
-            "sittings": [*sittings, {"seconds": 0.0, "tokens": 0, "samples": 0}],
+            "sittings": [*sessions, {"seconds": 0.0, "tokens": 0, "samples": 0}],
             "complete": False,
         }
         _write_summary(output_dir, summary)
         if requests:
             engine = _build_engine(config, files, tokenizer, longest_prompt)
             _generate(config, engine, requests, problems, writer, summary)
-        seconds, tokens = (sum(sitting[name] for sitting in summary["sittings"]) for name in ("seconds", "tokens"))
+        seconds, tokens = (sum(session[name] for session in summary["sittings"]) for name in ("seconds", "tokens"))
         summary |= {
             "complete": True,
             "wall_seconds": seconds,
@@ -192,18 +192,18 @@ def _generate(
 ) -> None:
     total = config.n * len(problems)
     done = total - sum(request.num_samples for request in requests)
-    sitting, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
+    session, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
     bar = tqdm(total=total, initial=done, unit="sample", desc=Path(config.output_dir).name)
     with bar as progress, closing(engine.generate(requests)) as groups:  # an error ends the replicas at once
         for generations in groups:
             writer.write(_grade(generations, problems))
-            sitting["samples"] += len(generations)
-            sitting["tokens"] += sum(generation.tokens for generation in generations)
-            sitting["seconds"] = time.monotonic() - start
+            session["samples"] += len(generations)
+            session["tokens"] += sum(generation.tokens for generation in generations)
+            session["seconds"] = time.monotonic() - start
             progress.update(len(generations))
-            progress.set_postfix_str(f"{sitting['tokens'] / sitting['seconds']:,.0f} tokens/s")
-            if sitting["seconds"] - saved > 30:  # so that a killed run still knows how long it took
-                saved = sitting["seconds"]
+            progress.set_postfix_str(f"{session['tokens'] / session['seconds']:,.0f} tokens/s")
+            if session["seconds"] - saved > 30:  # so that a killed run still knows how long it took
+                saved = session["seconds"]
                 _write_summary(Path(config.output_dir), summary)
 
 
@@ -236,7 +236,7 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
     return samples
 
 
-def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples: bool) -> list[dict[str, float]]:
+def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples: bool) -> list[dict[str, float]]:
     if not path.exists():
         return []
     try:
@@ -261,7 +261,7 @@ def _earlier_sittings(path: Path, settings: dict[str, Any], n: int, has_samples:
             f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings, or choose "
             "another output_dir"
         )
-    return [sitting for sitting in summary["sittings"] if sitting["samples"]]
+    return [session for session in summary["sittings"] if session["samples"]]
 
 
 def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:

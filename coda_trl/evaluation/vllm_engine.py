@@ -65,14 +65,12 @@ class VLLMEngine:
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
         """
-        Answers requests, benchmark by benchmark, longest prompts first: a run that is ended early has the first ones
-        complete. Raises a `RuntimeError` with the traceback of a replica that fails.
+        Answers requests in their order, so a run that is ended early has the first ones complete. Raises a
+        `RuntimeError` with the traceback of a replica that fails.
         """
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks = context.Queue()
         tasks.cancel_join_thread()  # leaving must not wait for requests to be fetched by a replica that has failed
-        rank = list(dict.fromkeys(request.benchmark for request in requests))
-        requests = sorted(requests, key=lambda request: (rank.index(request.benchmark), -len(request.prompt_ids)))
         for task in enumerate(requests):
             tasks.put(task)
         for _ in self.devices:
@@ -244,6 +242,5 @@ def _answer(
                     found = [(list(answer.token_ids), answer.finish_reason) for answer in output.outputs]
                     answers.put((int(output.request_id), found))
     finally:
-        # vLLM's own process is not a daemon: without this, leaving would wait for it for ever, or orphan it with its
-        # GPU memory.
+        # vLLM's own process is no daemon: without this, the replica would wait for it, or leave it with its memory.
         engine.engine_core.shutdown()

@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def mark(self) -> str:
-        """What stands in front of the text of a difference that may be noise."""
+        """Shown before a difference that may be noise."""
         return "≈ " if self.tone == "noise" else ""
 
 
@@ -91,7 +91,7 @@ class Plot:
 
     @property
     def panel_titles(self) -> list[str]:
-        """What each panel shows where it stands alone: rows are labelled at the left, columns at the top."""
+        """What each panel shows by itself: rows are labelled at the left, columns at the top."""
         specs = {panel: panel.get_subplotspec() for panel in self.panels}
         places = {(spec.rowspan.start, spec.colspan.start): panel for panel, spec in specs.items()}
         return [

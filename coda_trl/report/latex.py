@@ -78,7 +78,7 @@ def _main_rows(
             yield r"\addlinespace"
         named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
         cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]
-        # What may be noise cannot be told without intervals.
+        # Without intervals nothing shows what may be noise.
         shown = (_escape(cell.mark * intervals + _without_commas(cell.text)) for cell in cells)
         yield _row([_escape(label), *shown])
         if intervals:

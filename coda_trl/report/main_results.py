@@ -44,7 +44,7 @@ def all_benchmarks(runs: Iterable[Run]) -> list[str]:
 
 
 def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -> dict[str, list[str]]:
-    """What stands for itself where benchmarks are grouped: the groups, and the benchmarks that are in none."""
+    """The groups with their benchmarks, and the benchmarks that are in none."""
     grouped = set(itertools.chain(*groups.values()))
     return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
 

@@ -36,9 +36,9 @@ _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsense
 @dataclass
 class Run:
     """
-    One run, as far as its folders tell: `summaries` holds accuracy and tokens where only a summary is at hand,
-    `facts` how the numbers came about, `thresholds` the success rates from which a prompt was easy, and up to which
-    hard, in its training; `missing` and `unfinished` are sentences about what the folders lack.
+    What the folders of a run hold: `summaries` are accuracy and tokens where there are no samples, `facts` say how
+    the numbers were made, `thresholds` are the success rates of easy and hard prompts in training; `missing` and
+    `unfinished` are sentences about what the folders lack.
     """
 
     name: str
