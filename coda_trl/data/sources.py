@@ -135,8 +135,8 @@ def _hard_problems(rows: list[Row]) -> list[Row]:
     return hard
 
 
-def _benchmark(hub: str, *schemas: Schema, config: str | None = None, split: str = "test") -> Source:
-    return Source(hub, schemas, configs=(config,), splits=(split,), is_benchmark=True)
+def _benchmark(hub: str, *schemas: Schema, configs: tuple[str | None, ...] = (None,), split: str = "test") -> Source:
+    return Source(hub, schemas, configs, splits=(split,), is_benchmark=True)
 
 
 _GSM8K = _text("question", "answer", gsm8k_answer)
@@ -169,18 +169,17 @@ SOURCES: dict[str, Source] = {
     "custom": Source(None, (custom_schema(),)),
     # Evaluation
     "svamp": _benchmark("ChilleD/SVAMP", _text("question_concat", "Answer")),
-    "gsm8k": _benchmark("openai/gsm8k", _GSM8K, config="main"),
+    "gsm8k": _benchmark("openai/gsm8k", _GSM8K, configs=("main",)),
     "math500": _benchmark("HuggingFaceH4/MATH-500", _text("problem", "answer")),
     "amc23": _benchmark("math-ai/amc23", _text("question", "answer")),
     "aime24": _benchmark(
         "Maxwell-Jia/AIME_2024", _text("Problem", "Answer"), _text("problem", "answer"), split="train"
     ),
-    "aime25": Source(
+    "aime25": _benchmark(
         "opencompass/AIME2025",
-        (_text("question", "answer"), _text("problem", "answer")),
+        _text("question", "answer"),
+        _text("problem", "answer"),
         configs=("AIME2025-I", "AIME2025-II"),
-        splits=("test",),
-        is_benchmark=True,
     ),
     "commonsenseqa": _benchmark(
         "tau/commonsense_qa",
@@ -191,7 +190,7 @@ SOURCES: dict[str, Source] = {
         "Idavidrein/gpqa",  # gated: accept its terms on the hub first
         Schema(("Question", "options", "answer"), _gpqa_by_index),
         Schema(("Question", "Correct Answer", *_GPQA_WRONG), _gpqa_original),
-        config="gpqa_diamond",
+        configs=("gpqa_diamond",),
         split="train",
     ),
 }

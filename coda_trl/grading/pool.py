@@ -192,6 +192,7 @@ class _Server:
         process = subprocess.Popen(
             [sys.executable, "-c", _START, *map(str, [descriptor, workers, memory_mb, owner]), *sys.path],
             stdin=subprocess.DEVNULL,
+            stdout=2,  # what a library prints is no output of the caller
             pass_fds=[descriptor],
             start_new_session=True,
         )
