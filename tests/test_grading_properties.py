@@ -1,6 +1,7 @@
 """What holds for every answer: notations of one value are equal, other values are not, and no text breaks it."""
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -122,18 +123,18 @@ def test_no_text_breaks_the_grader(gold, answer):
     assert decide("27", "".join(answer)) is not True or "27" in "".join(answer)
 
 
-@given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", r"\}", "1", r"\\", r"\frac{1}{2}"]), max_size=30))
+@given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", "1", r"\\", r"\frac{1}{2}"]), max_size=30))
 def test_the_last_box_is_found(pieces):
     text = "".join(pieces)
-    best, last_start = None, -1
-    for start in range(len(text)):  # every box by its own scan, the outermost of those that close last
-        if text.startswith(r"\boxed{", start) and not _escaped(text, start):
-            end = _closing_brace(text, start + 7)
-            last_start = start
-            if end is not None and (best is None or end > best[1]):
-                best = (start + 7, end)
-    is_cut_off = best is None or last_start > best[1]
-    assert final_answer(text) == (None if is_cut_off else text[best[0] : best[1]])
+    plain = re.sub(r"\\(?!boxed\{).", "??", text)  # braces that are escaped are none
+    spans = []  # of every box, each by its own scan
+    for box in re.finditer(r"\\boxed\{", plain):
+        rest = plain[box.end() :]
+        closed = (end for end in range(len(rest)) if rest[: end + 1].count("}") > rest[: end + 1].count("{"))
+        spans.append((box.end(), box.end() + next(closed, len(plain))))
+    start, end = max((span for span in spans if span[1] < len(plain)), key=lambda span: span[1], default=(0, 0))
+    is_cut_off = not end or spans[-1][0] > end
+    assert final_answer(text) == (None if is_cut_off else text[start:end])
 
 
 NEIGHBOURS = [  # expressions in n, none of which has the same value at n and n + 1
@@ -192,23 +193,3 @@ def test_sets_are_compared_by_their_members(pieces):
         assert decide(union, conditions) is True
         assert decide(union, both) is (everything == common)
     assert decide(rf"{union} \cup \{{9\}}", conditions) is False
-
-
-def _escaped(text: str, index: int) -> bool:
-    return False if index == 0 else (len(text[:index]) - len(text[:index].rstrip("\\"))) % 2 == 1
-
-
-def _closing_brace(text: str, index: int) -> int | None:
-    depth = 1
-    while index < len(text):
-        if text[index] == "\\":
-            if text.startswith(r"\boxed{", index):
-                depth, index = depth + 1, index + 7
-            else:
-                index += 2
-            continue
-        depth += (text[index] == "{") - (text[index] == "}")
-        if depth == 0:
-            return index
-        index += 1
-    return None
