@@ -40,6 +40,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # glibc would hand freed tensors back to the system; on models this small, asking for them again takes longer than
 # computing with them.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864"}
+# A training of a rehearsal: what the recipes ask for that a CPU does not have, and sizes that take seconds.
+TINY_TRAINING = {"use_vllm": "false", "bf16": "false", "use_cpu": "true", "num_generations": 4}
+TINY_TRAINING |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "max_completion_length": 24}
 GRACE = 20  # seconds that a process has to end after it was asked to
 
 
@@ -106,13 +109,8 @@ def versions(**more: str) -> dict[str, str]:
 
 class Runner:
     """
-    Calls commands until they end or somebody stops this process.
-
-    Args:
-        jobs (`int`), cards (`int`, *optional*, defaults to `1`):
-            Runs at a time, and GPUs that they share.
-        environment (`str`, *optional*):
-            Variables of the commands, over this process's own.
+    Calls commands until they end or somebody stops this process. So many `jobs` at a time share the `cards`;
+    `environment` are variables of the commands, over this process's own.
     """
 
     def __init__(self, jobs: int, cards: int = 1, **environment: str):

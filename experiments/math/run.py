@@ -28,7 +28,7 @@ from coda_trl.evaluation import read_samples
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
-from ..runner import ROOT, Failed, Runner, parse, parser_of, versions, with_flags
+from ..runner import ROOT, TINY_TRAINING, Failed, Runner, parse, parser_of, versions, with_flags
 from ..runs import Row, key_of, read_results, record
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
@@ -47,15 +47,6 @@ SCAN = {"n": 8, "temperature": 1.0, "top_p": 1.0, "max_tokens": MAX_TOKENS, "dty
 # A fixed size: vLLM would measure what is free, and give up if another process grows meanwhile.
 CARD = {"gpu_memory_utilization": 0.2, "kv_cache_memory_bytes": 14 * 2**30}  # of a replica
 # A rehearsal on the CPU, over everything else.
-TINY_TRAINING = {
-    "use_vllm": "false",
-    "bf16": "false",
-    "use_cpu": "true",
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 2,
-    "num_generations": 4,
-    "max_completion_length": 16,
-}
 TINY_EVALUATION = {"engine": "transformers", "max_tokens": 8, "n": 3, "dtype": "float32"}
 TINY_LIMIT = 5  # problems of a benchmark
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from ..matrix import START
-from ..runner import ROOT, Testbed, add_runs, parse, parser_of
+from ..runner import ROOT, TINY_TRAINING, Testbed, add_runs, parse, parser_of
 from ..runs import summarise_samples
 from .demonstrations import rechecks, style_of
 from .problems import DATA, TEST
@@ -26,16 +26,6 @@ METHODS = (START, "grpo", "coda", "vlp", "asrr")
 # what 256 answers of 600 tokens need.
 EVALUATION = {"n": 8, "max_tokens": 384, "engine": "vllm", "dtype": "bfloat16"}
 EVALUATION |= {"gpu_memory_utilization": 0.12, "kv_cache_memory_bytes": 8 * 2**30}
-# What the recipes ask for that a CPU does not have, and sizes that take seconds.
-TINY_TRAINING = {
-    "use_vllm": "false",
-    "bf16": "false",
-    "max_steps": 2,
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 2,
-    "num_generations": 4,
-    "max_completion_length": 24,
-}
 TINY_EVALUATION = {"n": 2, "max_tokens": 24, "engine": "transformers", "dtype": "float32", "limit": 6}
 
 
@@ -58,7 +48,7 @@ def word_problems(args: argparse.Namespace) -> Testbed:
         args,
         recipes="recipes/word_problems",
         model=args.model,
-        training={"model_name_or_path": args.model} | (TINY_TRAINING if args.tiny else {}),
+        training={"model_name_or_path": args.model} | (TINY_TRAINING | {"max_steps": 2} if args.tiny else {}),
         evaluation={"benchmarks": f"custom={DATA / TEST}"} | (TINY_EVALUATION if args.tiny else EVALUATION),
         summarise=partial(summarise_samples, style_of=style_of, rechecks=rechecks),
         log_every=4,

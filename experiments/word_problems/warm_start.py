@@ -58,9 +58,15 @@ def make_demonstrations(count: int, seed: int = 0) -> Dataset:
 
 
 def warm_start(
-    model: str, out: str, steps: int, batch_size: int, micro_batch_size: int, learning_rate: float, seed: int,
-    use_cpu: bool,
-) -> None:  # fmt: skip
+    model: str,
+    out: str,
+    steps: int = 700,
+    batch_size: int = 64,
+    micro_batch_size: int = 32,
+    learning_rate: float = 5e-4,
+    seed: int = 0,
+    use_cpu: bool = False,
+) -> None:
     """Trains on demonstrations, each seen once, and saves the model in bfloat16 with its tokenizer."""
     start = time.perf_counter()
     loaded, tokenizer = load(model)
@@ -98,10 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="Folder, hub id or GGUF file.")
     parser.add_argument("--out", required=True, help="Folder to write to.")
-    parser.add_argument("--steps", type=int, default=700, help="Optimizer steps (default: %(default)s).")
-    parser.add_argument("--batch_size", type=int, default=64, help="Demonstrations a step (default: %(default)s).")
-    parser.add_argument("--micro_batch_size", type=int, default=32, help="At a time (default: %(default)s).")
-    parser.add_argument("--learning_rate", type=float, default=5e-4, help="Peak rate (default: %(default)s).")
+    parser.add_argument(
+        "--micro_batch_size", type=int, default=32, help="Demonstrations at a time (default: %(default)s)."
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--use_cpu", action="store_true")
     warm_start(**vars(parser.parse_args()))
