@@ -24,11 +24,9 @@ STYLES = ("check", "direct", "totals", "verbose")
 MAX_COMPLETION_LENGTH = 48  # tokens of the longest way to write a solution down, and some
 
 
-def evaluate_ladder(
-    model: str, output_dir: str, n: int = 8, temperature: float = 0.6, top_p: float = 0.95
-) -> list[dict]:
+def evaluate_ladder(model: str, output_dir: str, n: int = 8, temperature: float = 0.6) -> list[dict[str, Any]]:
     """
-    Samples answers to 100 problems of each rung and sums them up.
+    Samples answers to 100 problems of each rung and sums them up, see [`summarize_rungs`].
 
     Args:
         model (`str`):
@@ -37,11 +35,8 @@ def evaluate_ladder(
             Folder for `samples.jsonl` and `summary.json`; an interrupted evaluation resumes there.
         n (`int`, *optional*, defaults to `8`):
             Answers per problem.
-        temperature (`float`, *optional*, defaults to `0.6`), top_p (`float`, *optional*, defaults to `0.95`):
-            Sampling, the paper's by default. Temperature 0 decodes greedily and wants `n=1`.
-
-    Returns:
-        `list[dict[str, Any]]`: As [`summarize_rungs`].
+        temperature (`float`, *optional*, defaults to `0.6`):
+            Sampling temperature; 0 decodes greedily and needs `n=1`.
     """
     config = EvaluationConfig(
         model_name_or_path=model,
@@ -49,7 +44,6 @@ def evaluate_ladder(
         engine="transformers",
         n=n,
         temperature=temperature,
-        top_p=top_p,
         max_tokens=MAX_COMPLETION_LENGTH,
         batch_size=400,
         dtype="float32",

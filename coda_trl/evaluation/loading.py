@@ -13,8 +13,6 @@ from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.dataset import as_row
 from .benchmarks import Benchmark, Problem
 
-LADDER_PROBLEMS = 100  # of each rung
-
 
 def load_benchmark(
     spec: str, token_budget: int | None = None, prompt_format: str = "chat", limit: int | None = None
@@ -26,7 +24,7 @@ def load_benchmark(
         spec (`str`):
             Name of a benchmark of the paper (see `coda_trl.data.BENCHMARKS`), `NAME=LOCATION` to read it from a file
             or another hub id, `custom=PATH` for a file with columns `prompt` and `solution`, or `ladder` for the
-            arithmetic ladder.
+            arithmetic ladder: 100 problems of each rung, in turn.
         token_budget (`int`, *optional*):
             Ask for this many tokens in every prompt, as models trained with L1 expect.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
@@ -54,7 +52,9 @@ def load_benchmark(
     if name == "ladder":
         if separator:
             raise ValueError(f"{spec!r}: the ladder is made, not read: say `ladder`, and `limit` for fewer problems")
-        dataset, grade = ladder_problems(), _grade_ladder
+        draws = {rung: random.Random(f"evaluation-1-{rung}") for rung in RUNGS}  # the same for every run
+        rows = [as_row(sample_problem(rung, draws[rung])) for _ in range(100) for rung in RUNGS]
+        dataset, grade = Dataset.from_list(rows), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
         dataset, grade = load_source(spec), _grade_math
         if name == "custom":
@@ -72,17 +72,6 @@ def load_benchmark(
     if prompt_format == "plain":
         dataset = to_plain_text(dataset)
     return Benchmark(name, dataset, grade)
-
-
-def ladder_problems(problems_per_rung: int = LADDER_PROBLEMS, seed: int = 1) -> Dataset:
-    """
-    Evaluation problems of the arithmetic ladder by number for each rung and seed: rows of all rungs in turn, easiest
-    first, with `prompt`, `solution`, `source` and `rung`.
-    """
-    draws = {rung: random.Random(f"evaluation-{seed}-{rung}") for rung in RUNGS}
-    return Dataset.from_list(
-        [as_row(sample_problem(rung, draws[rung])) for _ in range(problems_per_rung) for rung in RUNGS]
-    )
 
 
 def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
