@@ -21,7 +21,7 @@ import trl.trainer.grpo_config
 import trl.trainer.grpo_trainer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from test_recipes import parse
+from test_recipes import arguments, parse
 
 from coda_trl import CodaGRPOConfig, shape_rewards
 from coda_trl.data import SOURCES
@@ -194,11 +194,7 @@ def check_command(line: str) -> None:
         return
     script = next((word for word in words if word in ("recipes/train.py", "coda-train")), None)
     if script is not None and "--config" in words:
-        start = words.index(script)
-        launcher, argv = words[:start], words[start + 1 :]
-        for option, setting in {"--config_file": "--accelerate_config", "--num_processes": "--num_processes"}.items():
-            if option in launcher:
-                argv += [setting, launcher[launcher.index(option) + 1]]
+        argv = arguments(words, script)
         if argv[argv.index("--config") + 1] in files:  # not a placeholder
             parse(*argv)
         return

@@ -48,6 +48,16 @@ def parse(*argv: str):
     return dict(zip(TRAIN.ARGUMENTS, parsed, strict=True)) | {"launch": launch}
 
 
+def arguments(words: list[str], script: str = "recipes/train.py") -> list[str]:
+    """Arguments of the script in a command, with those of its launcher as the dry run takes them."""
+    start = words.index(script)
+    launcher, argv = words[:start], words[start + 1 :]
+    for option, setting in {"--config_file": "--accelerate_config", "--num_processes": "--num_processes"}.items():
+        if option in launcher:
+            argv += [setting, launcher[launcher.index(option) + 1]]
+    return argv
+
+
 def launch_lines(path: Path) -> list[str]:
     """Commands in the comments at the top of a file."""
     header = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
@@ -89,16 +99,8 @@ def test_header_says_what_it_is_and_how_to_launch_it(path):
 def test_launch_line_is_a_run_that_can_work(path):
     """Each line is given to the dry run as it stands, with the launch file it names."""
     for command in launch_lines(path):
-        words = shlex.split(command)
-        script = words.index("recipes/train.py")
-        argv = words[script + 1 :]
-        launcher = words[:script]
-        if "--config_file" in launcher:
-            argv += ["--accelerate_config", launcher[launcher.index("--config_file") + 1]]
-        if "--num_processes" in launcher:
-            argv += ["--num_processes", launcher[launcher.index("--num_processes") + 1]]
         output = io.StringIO()
-        argv = TRAIN.apply_overlays(argv)
+        argv = TRAIN.apply_overlays(arguments(shlex.split(command)))
         status = dry_run(read_plan(argv), partial(TRAIN.parse, argv), Console(file=output, width=200))
         assert status == 0, f"{command}\n{output.getvalue()}"
         contradictions = re.findall(r"^warning (?!dataset|model_name_or_path|gpu_memory)(.*)", output.getvalue(), re.M)
