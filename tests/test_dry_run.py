@@ -316,6 +316,8 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
     ]:
         assert line in text, f"{line!r} is missing from:\n{text}"
     assert not (tmp_path / "out").exists(), "a dry run wrote something"
+    status, text = report(*tiny_recipe, "--num_processes", "4", "--per_device_train_batch_size", "2")
+    assert status == 0 and "cut between processes, which hold 2 completions each" in text
 
 
 @pytest.mark.parametrize(
