@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from coda_trl.analysis import difficulty_buckets
 from coda_trl.evaluation import Estimate, Ratio
@@ -108,13 +109,6 @@ def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CON
     return Estimate(mean, *interval(draws, confidence))
 
 
-@cache
-def t_quantile(degrees: int) -> float:
-    """Within how many standard errors of the mean 95% of Student's t distribution lie, by simulation."""
-    draws = np.random.default_rng(0).standard_t(degrees, size=1_000_000)
-    return float(np.quantile(np.abs(draws), 0.95))
-
-
 def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
     """
     Mean over seeds, with the 95% prediction interval for the mean of `runs` more with other seeds.
@@ -127,7 +121,8 @@ def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> 
     mean = float(values.mean())
     if len(values) < 2 or np.isnan(mean):
         return Estimate(mean)
-    width = max(resolution, t_quantile(len(values) - 1) * values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs))
+    error = values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs)
+    width = max(resolution, float(student_t.ppf(0.975, len(values) - 1) * error))
     return Estimate(mean, mean - width, mean + width)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
+from scipy.stats import ttest_1samp
 
 from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
 from coda_trl.evaluation.comparison import benchmark_seed, compare
@@ -19,7 +20,6 @@ from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
-from ..results import t_quantile
 from ..runs import Row, read_results
 from ..tables import fill
 from .collapse import COLLAPSE
@@ -117,10 +117,7 @@ def outcomes_of(row: Row, benchmark: str) -> Outcomes:
 def over_pairs(values: Sequence[float]) -> Estimate:
     """Mean over pairs with its 95% t-interval; none of one pair."""
     mean = float(np.mean(values))
-    if len(values) < 2:
-        return Estimate(mean)
-    half = t_quantile(len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
-    return Estimate(mean, mean - half, mean + half)
+    return Estimate(mean, *(map(float, ttest_1samp(values, 0).confidence_interval(0.95)) if len(values) > 1 else ()))
 
 
 def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:
