@@ -40,22 +40,17 @@ def cheapest_fill(
     widths: Sequence[int], budget: int, most: int | None = None, pass_cost: int = PASS_COST
 ) -> list[int]:
     """
-    Fills micro-batches with rows, in order, so that the tokens of all of them, padding included, and the passes cost
-    as little as possible together (by dynamic programming over where the last micro-batch begins).
+    Rows of each micro-batch, filled in order so that the tokens of all, padding included, and the passes cost as
+    little as possible together (by dynamic programming over where the last micro-batch begins).
 
     Args:
-        widths (`Sequence[int]`):
-            Width of each row in tokens, descending.
-        budget (`int`):
-            Largest number of tokens of a micro-batch, padding included. A wider row gets a micro-batch of its own.
+        widths (`Sequence[int]`), budget (`int`):
+            Tokens of each row, descending, and of a micro-batch at most, with padding. A wider row stays alone.
         most (`int`, *optional*):
             Largest number of micro-batches, which has to suffice for the budget. By default there is no limit.
         pass_cost (`int`, *optional*, defaults to `8192`):
             Fixed time of a micro-batch, in tokens that could be computed in it. It is doubled until there are no more
             micro-batches than `most`.
-
-    Returns:
-        `list[int]`: Number of rows of each micro-batch, none of them 0.
 
     Example:
 
@@ -139,32 +134,17 @@ class LeftAligned:
 
     Under causal attention no token sees what comes after it, so such rows need no attention mask. Without one,
     attention can use its fastest kernels.
-
-    Args:
-        input_ids (`torch.Tensor` of shape `(B, W)`):
-            Tokens. What follows a row's last token means nothing.
-        attention_mask (`torch.Tensor` of shape `(B, W)`):
-            1 for tokens, 0 after them.
-        position_ids (`torch.Tensor` of shape `(B, W)`):
-            Column of each token before, its position in TRL. To rotary embeddings only distances matter, but not to
-            their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
-        completion_mask (`torch.Tensor` of shape `(B, W)`):
-            1 for the tokens of the completion.
-        logits_to_keep (`int`):
-            Number of last columns that hold all completions.
-        columns (`torch.Tensor` of shape `(B, C)`):
-            Where, among the last `logits_to_keep` columns, each of the original completion columns went.
-        padding (`torch.Tensor` of shape `(B, C)`):
-            `True` in the original completion columns that hold no token.
     """
 
-    input_ids: torch.Tensor
-    attention_mask: torch.Tensor
+    input_ids: torch.Tensor  # `(B, W)`. What follows a row's last token means nothing
+    attention_mask: torch.Tensor  # `(B, W)`: 1 for tokens, 0 after them
+    # `(B, W)`: column of each token before, its position in TRL. To rotary embeddings only distances matter, but not
+    # to their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
     position_ids: torch.Tensor
-    completion_mask: torch.Tensor
-    logits_to_keep: int
-    columns: torch.Tensor
-    padding: torch.Tensor
+    completion_mask: torch.Tensor  # `(B, W)`: 1 for the tokens of the completion
+    logits_to_keep: int  # number of last columns that hold all completions
+    columns: torch.Tensor  # `(B, C)`: where, among these last columns, each original completion column went
+    padding: torch.Tensor  # `(B, C)`: `True` in the original completion columns that hold no token
 
     @classmethod
     def of(

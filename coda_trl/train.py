@@ -50,16 +50,7 @@ ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, Mo
 
 
 def apply_overlays(argv: Sequence[str]) -> list[str]:
-    """
-    Replaces `--overlay FILE...` by the settings in the files, as arguments before the others.
-
-    Args:
-        argv (`Sequence[str]`):
-            Command line.
-
-    Returns:
-        `list[str]`: Command line without `--overlay`.
-    """
+    """Replaces `--overlay FILE...` by the settings in the files, as arguments before the others."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--overlay", nargs="+", default=[])
     options, rest = parser.parse_known_args(argv)

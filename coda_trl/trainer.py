@@ -46,8 +46,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
 
     Raises:
-        RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
-        TypeError: If `args` is not a [`CodaGRPOConfig`].
+        RuntimeError, TypeError: As [`~length_grouping.LengthGroupedGRPOTrainer`].
         ValueError: If `args.correctness_reward` is none of the reward functions or several, if one of them is called
             `length_shaping`, if the dataset lacks the column `n_gold` that L1 needs or holds anything but positive
             numbers there, or, while training, if a reward is infinite or the shaped one is not 0, 1 or `None`.
