@@ -239,13 +239,13 @@ def test_a_prompt_of_the_wrong_shape_is_named(prompt):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"model.safetensors": "cut off"}, "model.safetensors is cut off or damaged"),
+        ({"model.safetensors": "cut off"}, "model.safetensors is truncated or damaged"),
         ({"model.safetensors": None}, "holds no weights"),
         (
             {"model.safetensors.index.json": '{"weight_map": {"a": "model-2.safetensors"}}'},
             "lacks model-2.safetensors, which model.safetensors.index.json names",
         ),
-        ({"config.json": '{"model_type": '}, "config.json is damaged"),
+        ({"config.json": '{"model_type": '}, "config.json is truncated or damaged"),
         (
             {"config.json": None, "checkpoint-5": ""},
             "holds neither config.json (a model) nor adapter_config.json (an adapter), but checkpoint-5",

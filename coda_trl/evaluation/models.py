@@ -1,11 +1,13 @@
 """What generation needs of a model: adapter, tokenizer, stop tokens and context length."""
 
 import hashlib
+import itertools
 import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
@@ -61,21 +63,20 @@ def _check_folder(place: str) -> None:
         checkpoints = ", ".join(sorted(path.name for path in folder.glob("checkpoint-*")))
         within = f", but {checkpoints}: name one of them" if checkpoints else ": name one that a model is in"
         raise ValueError(f"{folder} holds neither config.json (a model) nor adapter_config.json (an adapter){within}")
-    for path in [*folder.glob("*config.json"), *folder.glob("*.index.json")]:
+    if not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
+        raise ValueError(f"{folder} holds no weights (such as model.safetensors): save or copy the model again")
+    for path in itertools.chain.from_iterable(map(folder.glob, ("*config.json", "*.index.json", "*.safetensors"))):
+        content: dict[str, Any] = {}
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged ({error}): save or copy the model again") from error
+            if path.suffix == ".json":
+                content = json.loads(path.read_text(encoding="utf-8"))
+            else:
+                safe_open(path, framework="np")  # reads the header, and compares it with the size
+        except (ValueError, SafetensorError) as error:
+            raise ValueError(f"{path} is truncated or damaged ({error}): save or copy the model again") from error
         for name in sorted(set(content.get("weight_map", {}).values())):
             if not (folder / name).exists():
                 raise ValueError(f"{folder} lacks {name}, which {path.name} names: copy it again")
-    if not any(path.suffix in _WEIGHTS for path in folder.iterdir()):
-        raise ValueError(f"{folder} holds no weights (such as model.safetensors): save or copy the model again")
-    for path in folder.glob("*.safetensors"):
-        try:
-            safe_open(path, framework="np")  # reads the header, and compares it with the size
-        except SafetensorError as error:
-            raise ValueError(f"{path} is cut off or damaged ({error}): save or copy it again") from error
 
 
 def fingerprint(files: ModelFiles) -> str:
