@@ -267,7 +267,7 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work()
     rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
     parts = tables.build(rows, tmp_path)
-    assert (tmp_path / "training.png").stat().st_size > 0
+    assert all((tmp_path / name).stat().st_size > 0 for name in ("training.png", "by-difficulty.png"))
     assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed 1 |" in parts["pairs"]
     assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
     page = fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)

@@ -1,16 +1,15 @@
-"""Rebuilds the tables and the picture of this experiment's README from `results.jsonl`.
+"""Rebuilds the tables and the pictures of this experiment's README from `results.jsonl`.
 
 python -m experiments.math.tables
 python -m experiments.math.tables --results runs/math/results.jsonl --page runs/math/page.md    # a copy of the page
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from scipy.stats import ttest_1samp
 
 from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
@@ -18,12 +17,12 @@ from coda_trl.evaluation.comparison import benchmark_seed, compare
 from coda_trl.evaluation.metrics import Outcomes, Ratio
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
-from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
 from ..runs import Row, read_results
 from ..tables import fill
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
+from .figures import SMOOTH, draw_bands, draw_steps
 from .run import HERE, RESULTS, STEPS
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
@@ -58,16 +57,13 @@ PHASE_TITLES = {
     "rewards": "Grading, shaping",
     "update": "Update",
 }
-SHOWN = {"reward": "right (%)", "easy_tokens": "tokens, easy prompts", "hard_tokens": "tokens, hard prompts"}
 COLLAPSE_LABELS = {
     "coda": "CODA",
     "coda_group": "CODA, scaled by group",
     "ungated": "ungated penalty",
     "ungated_group": "ungated penalty, scaled by group",
 }
-COLLAPSE_SHOWN = {"reward": "right (%)", "tokens": "tokens", "all_wrong_tokens": "tokens, all-wrong prompts"}
 COLLAPSE_SEEDS = (0, 1)
-SMOOTH = 10  # steps of a moving average
 WARM = 3  # steps that meet new shapes, start the grader, and run beside the start of another training
 
 
@@ -267,25 +263,6 @@ def pairs_table(rows: Sequence[Row], start: Row) -> Table:
     return Table("pairs", "Against GRPO, by difficulty", caption, header, lines)
 
 
-def draw(rows: Sequence[Row], labels: Mapping[str, str], shown: Mapping[str, str], steps: int, path: Path) -> None:
-    """Metrics of the training log over its first steps, a panel each and a line for each run."""
-    with rc_context(PLOT_SETTINGS):
-        figure, axes = panels(1, len(shown))
-        styles = run_styles([labels[row["method"]] for row in rows], "GRPO")
-        for panel, (name, title) in zip(axes, shown.items(), strict=True):
-            for row in rows:
-                log = pd.Series(row["training"]["log"].get(name, [None])[:steps], dtype=float)
-                scaled = 100 * log if name == "reward" else log
-                means = scaled.rolling(SMOOTH, min_periods=1, center=True).mean()
-                name_of_line = labels[row["method"]]
-                style = {of: styles[name_of_line][of] for of in ("color", "linestyle")}
-                panel.plot(means.index + 1, means, label=name_of_line, **style)
-            panel.set_title(title)
-            panel.set_xlabel("step")
-        legend(figure, axes)
-        figure.savefig(path, dpi=110, metadata={"Software": None})
-
-
 def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     """All parts of the page, by marker; draws its pictures into the folder."""
     rows = sorted(
@@ -297,15 +274,18 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     start = next((row for row in rows if row["method"] == "start" and row.get("sorting")), None)
     tables = [scan_table(row) for row in results if row["method"] == "scan"]
     if trained:
-        draw(trained, METHODS, SHOWN, STEPS, folder / "training.png")
+        draw_steps(trained, METHODS, ("reward", "easy_tokens", "hard_tokens"), STEPS, folder / "training.png")
         tables += [trainings_table(trained), seconds_table(trained)]
     collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] in COLLAPSE_SEEDS]
     if any(row["method"] in COLLAPSE for row in collapse):
-        draw(collapse, COLLAPSE_LABELS, COLLAPSE_SHOWN, COLLAPSE_STEPS, folder / "collapse.png")
+        shown = ("reward", "tokens", "all_wrong_tokens")
+        draw_steps(collapse, COLLAPSE_LABELS, shown, COLLAPSE_STEPS, folder / "collapse.png")
     if evaluated:
         tables += [evaluations_table(evaluated), levels_table(evaluated), differences_table(evaluated)]
     if start is not None:
         tables += [bands_table(evaluated, start), pairs_table(evaluated, start)]
+        designed = [row for row in evaluated if not row.get("variant")]
+        draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in designed], folder / "by-difficulty.png")
     return {table.key: f"{markdown(table)}\n" for table in tables}
 
 

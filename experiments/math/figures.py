@@ -1,0 +1,75 @@
+"""The pictures of this experiment's page."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+
+from coda_trl.report.style import PLOT_SETTINGS, end_at_100, legend, panels, run_styles
+
+from ..runs import Row
+
+SMOOTH = 10  # steps of a moving average
+TITLES = {
+    "reward": "right (%)",
+    "tokens": "tokens",
+    "easy_tokens": "tokens, easy prompts",
+    "hard_tokens": "tokens, hard prompts",
+    "all_wrong_tokens": "tokens, all-wrong prompts",
+}
+
+
+def draw_steps(rows: Sequence[Row], labels: Mapping[str, str], shown: Sequence[str], steps: int, path: Path) -> None:
+    """Metrics of the training log over its first steps, a panel each and a line for each run."""
+    with rc_context(PLOT_SETTINGS):
+        figure, axes = panels(1, len(shown))
+        styles = run_styles([labels[row["method"]] for row in rows], "GRPO")
+        for panel, name in zip(axes, shown, strict=True):
+            for row in rows:
+                log = pd.Series(row["training"]["log"].get(name, [None])[:steps], dtype=float)
+                scaled = 100 * log if name == "reward" else log
+                means = scaled.rolling(SMOOTH, min_periods=1, center=True).mean()
+                name_of_line = labels[row["method"]]
+                style = {of: styles[name_of_line][of] for of in ("color", "linestyle")}
+                panel.plot(means.index + 1, means, label=name_of_line, **style)
+            panel.set_title(TITLES[name])
+            panel.set_xlabel("step")
+        legend(figure, axes)
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Path) -> None:
+    """
+    Tokens and accuracy by difficulty: means over the runs of a method as a line, and each run as a point. `runs` holds
+    names of methods with means by problem, by band.
+    """
+    with rc_context(PLOT_SETTINGS):
+        figure, axes = panels(1, 2, width=9.0, height=3.4)
+        trained = [name for name in dict.fromkeys(name for name, _ in runs) if name != "Start"]
+        grey = {"color": "#7F7F7F", "marker": "o", "linestyle": ":"}
+        styles = {"Start": grey} | run_styles(trained, "GRPO")
+        for panel, column, scale in zip(axes, ("tokens", "correct"), (1, 100), strict=True):
+            for method, style in styles.items():
+                values = np.array(
+                    [
+                        [scale * part[column].mean() for part in bands.values()]
+                        for name, bands in runs
+                        if name == method
+                    ]
+                )
+                places = np.arange(values.shape[1])
+                panel.plot(places, values.mean(axis=0), label=method, **style)
+                if len(values) > 1:
+                    points = {"color": style["color"], "marker": style["marker"], "alpha": 0.35}
+                    panel.scatter(np.tile(places, len(values)), values.flatten(), s=18, **points)
+            panel.set_xticks(places, list(runs[0][1]))
+            panel.set_xlim(-0.2, len(places) - 0.8)
+            panel.set_ylim(bottom=0)
+            panel.set_xlabel("problems, by the start's own success rate")
+        axes[0].set_title("Tokens of an answer")
+        axes[1].set_title("Accuracy (%)")
+        end_at_100(axes[1])
+        legend(figure, axes)
+        figure.savefig(path, dpi=110, metadata={"Software": None})
