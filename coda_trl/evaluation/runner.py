@@ -7,12 +7,12 @@ import time
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
@@ -88,12 +88,16 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         longest_prompt = max((len(request.prompt_ids) for request in requests), default=0)
         if requests:
             check_context(files, longest_prompt, config.max_tokens, bool(writer.done))
-        packages = "torch", "transformers", *(["vllm"] if config.engine == "vllm" else [])
         versions = {"coda_trl": __version__, "python": platform.python_version()}
+        versions |= {module.__name__: module.__version__ for module in (torch, transformers)}
+        if config.engine == "vllm":
+            import vllm
+
+            versions["vllm"] = vllm.__version__  # its package has another name in the build for CPUs
         summary = {
             "model": config.model_name_or_path,
             "engine": config.engine,
-            "versions": versions | {package: version(package) for package in packages},
+            "versions": versions,
             "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
             "settings": settings,
             "n": config.n,
