@@ -244,21 +244,24 @@ def pairs_table(rows: Sequence[Row], start: Row) -> Table:
         found = []
         for run, reference in pairs(rows, method):
             mine, theirs = of_bands(run, start), of_bands(reference, start)
-            points = 100 * (average_accuracy(run) - average_accuracy(reference))
+            points = [average_accuracy(run) - average_accuracy(reference)]
+            points += [mine[band]["correct"].mean() - theirs[band]["correct"].mean() for band in BANDS]
             logs = [
                 log_ratio(*(of[band]["tokens"].to_numpy() for of in (mine, theirs)), benchmark_seed(band))
                 for band in BANDS
             ]
-            lines.append([label(run), number(points, signed=True), *map(_percent, logs)])
-            found.append([points, *(log.value for log in logs)])
+            lines.append([label(run), *(number(of, 100, signed=True) for of in points), *map(_percent, logs)])
+            found.append([*points, *(log.value for log in logs)])
         if len(found) > 1:
-            points, *logs = map(over_pairs, zip(*found, strict=True))
+            means = list(map(over_pairs, zip(*found, strict=True)))
+            points, logs = means[: -len(BANDS)], means[-len(BANDS) :]
             name = text(f"{METHODS[method]}, {len(found)} pairs")
-            lines.append([name, number(points, signed=True), *map(_percent, logs)])
-    header = ["", "Points of accuracy", *(f"Tokens, {band}" for band in BANDS)]
+            lines.append([name, *(number(of, 100, signed=True) for of in points), *map(_percent, logs)])
+    header = ["", "Points, benchmarks", *(f"{what}, {band}" for what in ("Points", "Tokens") for band in BANDS)]
     caption = (
-        "Difference to GRPO of the same seed. Brackets: 95%, for a pair over problems (which are resampled: not what "
-        "another seed would give), over pairs (Student's t) where there are several."
+        "Difference to GRPO of the same seed: points of accuracy, benchmarks weighing equally and problems by "
+        "difficulty, and tokens. Brackets: 95%, for a pair over problems (which are resampled: not what another seed "
+        "would give), over pairs (Student's t) where there are several."
     )
     return Table("pairs", "Against GRPO, by difficulty", caption, header, lines)
 
