@@ -21,7 +21,7 @@ from coda_trl.report.elements import MISSING, Cell, Table, difference, number, t
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 
-from ..claims import TESTABLE, VERDICTS, claims_table
+from ..claims import TESTABLE, VERDICTS, claims_table, counted
 from ..matrix import ALL_RUNGS, RUNS, START
 from ..repetition import counts_table, numbers, outside_table
 from ..results import Results, over_seeds, value
@@ -225,7 +225,7 @@ def by_rung_and_step(evaluated: Results, trained: Results) -> Figure:
 def pages(rows: Sequence[Row], page: str) -> dict[str, str]:
     """The README, filled, and `tables.md` with the tables that it leaves out."""
     tables = all_tables(rows)
-    blocks = {"runs": about(rows), "rungs": rungs_of_the_start(rows)}
+    blocks = {"runs": about(rows), "rungs": rungs_of_the_start(rows), "verdicts": counted(tables["claims"])}
     blocks |= {key: markdown(table) for key, table in tables.items()}
     further = [blocks[key] for key in tables if f"<!-- begin {key} -->" not in page]
     title = "# Word problems: further tables\n\nMade by `python -m experiments.word_problems.tables`.\n"
