@@ -3,8 +3,6 @@
 import html
 import itertools
 import json
-import math
-import random
 import re
 import runpy
 import shutil
@@ -12,18 +10,15 @@ import subprocess
 import sys
 import tracemalloc
 from collections import defaultdict
-from decimal import Decimal
-from fractions import Fraction
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from datasets import Dataset
+from made_samples import sample, write_lines
 from matplotlib.figure import Figure
+from small_training import PROMPTS, odd, train
 
 import coda_trl.report.page
-from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.analysis import best_budget, best_budgets, budget_curve
 from coda_trl.evaluation import Estimate, load_samples
 from coda_trl.report import build_report
@@ -35,32 +30,38 @@ from coda_trl.report.runs import COUNTS, load_run
 ROOT = Path(__file__).parents[1]
 PAPER = json.loads((Path(__file__).parent / "fixtures" / "paper_table1.json").read_text())
 
-# Problems of each benchmark, with 8 samples each: an accuracy is a count over eight times as many.
-SIZES = (300, 1319, 500, 40, 30, 30, 1221, 198)
 # 94.1 and 94.1 with a difference of 0.1, of which no two counts out of 2,400 are the rounded values.
 WITHOUT_PREIMAGE = {("14b", "svamp")}
 
 
-def write_samples(folder, token_factor=1.0, problems=20, benchmark="b", rungs=False, prompts=True):
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "samples.jsonl", "w") as file:
-        for i in range(problems):
-            for k in range(4):
-                sample = {
-                    "benchmark": benchmark,
-                    "problem_id": str(i),
-                    "sample": k,
-                    "completion": f"Wait, let me verify. What is the sum of {i} and {k} please? 5",
-                    "tokens": round((50 + i + k) * token_factor),
-                    "finish_reason": "length" if k == 3 else "stop",
-                    "correct": k * problems < 5 * i,
-                }
-                if prompts:
-                    sample["prompt"] = [{"role": "user", "content": f"What is the sum of {i} and {k} please?"}]
-                if rungs:
-                    sample["rung"] = 1 + i % 3
-                file.write(json.dumps(sample) + "\n")
+def answers(token_factor=1.0, problems=20, benchmark="b", rungs=False, prompts=True):
+    """Four samples a problem, the later problems easier and longer."""
+    return [
+        sample(
+            i,
+            correct=k * problems < 5 * i,
+            tokens=round((50 + i + k) * token_factor),
+            sample=k,
+            benchmark=benchmark,
+            completion=f"Wait, let me verify. What is the sum of {i} and {k} please? 5",
+            finish_reason="length" if k == 3 else "stop",
+            **(
+                {"prompt": [{"role": "user", "content": f"What is the sum of {i} and {k} please?"}]} if prompts else {}
+            ),
+            **({"rung": 1 + i % 3} if rungs else {}),
+        )
+        for i in range(problems)
+        for k in range(4)
+    ]
+
+
+def write(folder, samples):
+    write_lines(folder / "samples.jsonl", samples)
     return folder
+
+
+def write_samples(folder, *args, **options):
+    return write(folder, answers(*args, **options))
 
 
 def write_summary(folder, **benchmarks):
@@ -97,35 +98,6 @@ def column(table, name, row):
     return next(cells for cells in table["rows"] if cells[0]["text"] == row)[table["columns"].index(name)]
 
 
-def preimages(model):
-    """Counts of correct answers, GRPO's and CODA's by benchmark, that round to what the paper's Table 1 prints."""
-    rows = (PAPER["models"][model][row]["accuracy"] for row in ("GRPO", "CODA", "difference"))
-    found = []
-    for size, *printed in zip(SIZES, *(row[:-1] for row in rows), strict=True):
-        total = 8 * size
-        near = [range(int(total * (p - 0.1) / 100), int(total * (p + 0.1) / 100) + 2) for p in printed[:2]]
-        exact = [Decimal(str(value)) for value in printed]
-        pairs = [
-            (a, b)
-            for a, b in itertools.product(*near)
-            if [half_up(Fraction(100 * x, total)) for x in (a, b, b - a)] == exact
-        ]
-        found.append(pairs or [(round(total * printed[0] / 100), round(total * printed[1] / 100))])
-    average = [Decimal(str(PAPER["models"][model][row]["accuracy"][-1])) for row in ("GRPO", "CODA", "difference")]
-    rng = random.Random(0)
-    while True:  # of the many that give every benchmark, those that give the average
-        pairs = [rng.choice(choices) for choices in found]
-        a, b = (
-            sum(Fraction(100 * pair[i], 8 * size) for pair, size in zip(pairs, SIZES, strict=True)) / 8 for i in (0, 1)
-        )
-        if [half_up(x) for x in (a, b, b - a)] == average:
-            return pairs
-
-
-def half_up(exact):
-    return Decimal(math.copysign(math.floor(abs(exact) * 10 + Fraction(1, 2)), exact)) / 10
-
-
 def cells(line):
     return [cell.strip() for cell in line.removesuffix(r" \\").replace("$", "").split("&")]
 
@@ -133,13 +105,15 @@ def cells(line):
 def test_the_papers_table_1_comes_out_wherever_counts_can_give_it(tmp_path, undrawn):
     runs = {}
     for model in PAPER["models"]:
-        pairs = preimages(model)
-        for position, run in enumerate(("GRPO", "CODA")):
-            *spent, average = PAPER["models"][model][run]["tokens"]
+        for run in ("GRPO", "CODA"):
+            printed = PAPER["models"][model][run]
+            *spent, average = printed["tokens"]
             off = min(0.1, max(-0.1, average - np.mean(spent)))  # the paper took the average before it rounded
             benchmarks = {
-                name: {"accuracy": pair[position] / (8 * size), "tokens": tokens + off}
-                for name, pair, size, tokens in zip(PAPER["benchmarks"], pairs, SIZES, spent, strict=True)
+                name: {"accuracy": correct / (8 * size), "tokens": tokens + off}
+                for name, correct, size, tokens in zip(
+                    PAPER["benchmarks"], printed["correct"], PAPER["problems"], spent, strict=True
+                )
             }
             runs[f"{model}/{run}"] = folder = write_summary(tmp_path / model / run, **benchmarks)
         runs[f"{model}/VLP"] = folder
@@ -200,39 +174,19 @@ def test_samples_with_a_rung_are_split_by_it(full):
     assert column(tables["tokens"], "Average", "Δ CODA <script>")["value"] == pytest.approx(-50, abs=1)
 
 
-class Collector(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.links, self.text, self.alternatives = [], [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.links += [value for name, value in attributes if name in ("src", "href")]
-        if tag == "img":
-            self.alternatives.append(dict(attributes).get("alt", ""))
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-@pytest.fixture(scope="module")
-def parsed(full):
-    parsed = Collector()
-    parsed.feed(full.read_text())
-    return parsed
+@pytest.mark.slow
+def test_the_page_needs_no_other_file_and_no_network(full):
+    text = full.read_text()
+    links = re.findall(r'\b(?:src|href)="([^"]*)"', text)
+    assert links and all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in links)
+    assert not re.search(r"<(script|link|iframe)\b", text)  # and a run's name does not become markup
+    assert "@import" not in text and "url(" not in text
 
 
 @pytest.mark.slow
-def test_the_page_needs_no_other_file_and_no_network(full, parsed):
-    assert parsed.links
-    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in parsed.links)
-    assert not {"script", "link", "iframe"} & set(parsed.tags)  # and a run's name does not become markup
-    assert "@import" not in full.read_text() and "url(" not in full.read_text()
-
-
-@pytest.mark.slow
-def test_every_figure_says_in_words_what_it_shows(full, parsed):
-    by_title = {alternative.partition(".")[0]: alternative for alternative in parsed.alternatives}
+def test_every_figure_says_in_words_what_it_shows(full):
+    shown = [html.unescape(text) for text in re.findall(r'<img [^>]*\balt="([^"]*)"', full.read_text())]
+    by_title = {alternative.partition(".")[0]: alternative for alternative in shown}
     assert by_title.keys() == {figure["title"] for figure in read_tables(full)["figures"].values()}
     assert by_title["Tokens and accuracy by difficulty"].endswith(
         "Runs: CODA <script>. Panels: tokens / tokens of GRPO, by percentile of difficulty (hardest left); "
@@ -304,16 +258,6 @@ def test_the_answer_is_given_in_words(full):
     assert re.search(r"on \d+ easy problems 50% fewer tokens and no change in accuracy beyond noise", text)
 
 
-def read_lines(folder):
-    return [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
-
-
-def write_lines(folder, samples):
-    folder.mkdir(exist_ok=True)
-    (folder / "samples.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
-    return folder
-
-
 def broken(folder, name, text):
     (folder / name).write_text(text)
     return folder
@@ -329,7 +273,7 @@ def about(table, run):
 def test_a_partial_run_moves_no_number_of_the_others(tmp_path, undrawn):
     runs = {"GRPO": write_samples(tmp_path / "grpo"), "CODA": write_samples(tmp_path / "coda", token_factor=0.5)}
     without = build_report(runs, "GRPO", tmp_path / "without")
-    runs["L1@64"] = write_lines(tmp_path / "l1", read_lines(write_samples(tmp_path / "all"))[:24])  # 6 problems
+    runs["L1@64"] = write(tmp_path / "l1", answers()[:24])  # 6 problems
     page = build_report(runs, "GRPO", tmp_path / "with")
     before, after = read_tables(without)["tables"], read_tables(page)["tables"]
     for key in ("difficulty_bands", "difficulty_buckets", "best_budgets", "overthinking"):
@@ -342,18 +286,17 @@ def test_a_partial_run_moves_no_number_of_the_others(tmp_path, undrawn):
 
 
 def test_a_run_of_single_samples_is_measured_but_does_not_sort(tmp_path, undrawn):
-    samples = read_lines(write_samples(tmp_path / "A"))
-    single = write_lines(tmp_path / "B", [sample for sample in samples if sample["sample"] == 0])
-    page = build_report({"A": tmp_path / "A", "B": single}, "A", tmp_path / "out")
+    runs = {"A": write_samples(tmp_path / "A"), "B": write(tmp_path / "B", answers()[::4])}
+    page = build_report(runs, "A", tmp_path / "out")
     assert "difficulty_bands" not in read_tables(page)["tables"]
     assert page.read_text().count("at least two samples with a verdict (samples.jsonl) of a problem") == 3
-    page = build_report({"A": tmp_path / "A", "B": single}, "A", tmp_path / "out", difficulty_run="A")
+    page = build_report(runs, "A", tmp_path / "out", difficulty_run="A")
     assert len(about(read_tables(page)["tables"]["difficulty_bands"], "B")) == 3
 
 
 def test_runs_that_sort_can_be_named(tmp_path, undrawn):
     runs = {name: write_samples(tmp_path / name, problems=20) for name in ("start", "GRPO", "CODA")}
-    runs["L1@64"] = write_lines(tmp_path / "l1", read_lines(runs["start"])[:24])
+    runs["L1@64"] = write(tmp_path / "l1", answers()[:24])
     page = build_report(runs, "GRPO", tmp_path / "report", difficulty_run="start")
     table = read_tables(page)["tables"]["difficulty_bands"]
     assert "Sorted by" not in table["columns"] and len(about(table, "GRPO")) == 3  # one set for all
@@ -366,24 +309,24 @@ def test_runs_that_sort_can_be_named(tmp_path, undrawn):
 
 def with_texts(samples, budget=None):
     """Every problem with a prompt and a gold answer of its own."""
-    for sample in samples:
-        number = int(sample["problem_id"])
+
+    def texts(number):
         prompt = f"What is {number} plus 5?" + (f" Think for {budget} tokens." if budget else "")
-        yield sample | {"prompt": [{"role": "user", "content": prompt}], "solution": str(number + 5)}
+        return {"prompt": [{"role": "user", "content": prompt}], "solution": str(number + 5)}
+
+    return [each | texts(int(each["problem_id"])) for each in samples]
 
 
 def renumbered(samples):
     """The same problems under other ids, as if another script had shuffled the file."""
-    for sample in samples:
-        yield sample | {"problem_id": str((7 * int(sample["problem_id"]) + 3) % 20)}
+    return [each | {"problem_id": str((7 * int(each["problem_id"]) + 3) % 20)} for each in samples]
 
 
 def test_problems_are_paired_by_their_text(tmp_path, undrawn):
-    samples = list(with_texts(read_lines(write_samples(tmp_path / "a"))))
-    others = list(with_texts(read_lines(write_samples(tmp_path / "b", token_factor=0.5))))
-    runs = {"GRPO": write_lines(tmp_path / "a", samples), "CODA": write_lines(tmp_path / "b", others)}
+    others = with_texts(answers(0.5))
+    runs = {"GRPO": write(tmp_path / "a", with_texts(answers())), "CODA": write(tmp_path / "b", others)}
     same = read_tables(build_report(runs, "GRPO", tmp_path / "same"))
-    write_lines(tmp_path / "b", renumbered(others))
+    write(tmp_path / "b", renumbered(others))
     shuffled = read_tables(build_report(runs, "GRPO", tmp_path / "shuffled"))
     assert shuffled["tables"]["accuracy"]["rows"][-1] == same["tables"]["accuracy"]["rows"][-1]
     assert shuffled["tables"]["difficulty_bands"] == same["tables"]["difficulty_bands"]
@@ -392,30 +335,25 @@ def test_problems_are_paired_by_their_text(tmp_path, undrawn):
 
 
 def test_other_problems_under_the_same_ids_are_refused(tmp_path, undrawn):
-    samples = list(with_texts(read_lines(write_samples(tmp_path / "a"))))
-    runs = {"GRPO": write_lines(tmp_path / "a", samples), "L1": tmp_path / "b"}
-    write_lines(tmp_path / "b", with_texts(samples, budget=64))  # worded otherwise, with the same gold answers
+    samples = with_texts(answers())
+    # Worded otherwise, with the same gold answers.
+    runs = {"GRPO": write(tmp_path / "a", samples), "L1": write(tmp_path / "b", with_texts(samples, budget=64))}
     assert build_report(runs, "GRPO", tmp_path / "out").exists()
-    write_lines(tmp_path / "b", renumbered(with_texts(samples, budget=64)))
+    write(tmp_path / "b", renumbered(with_texts(samples, budget=64)))
     with pytest.raises(ValueError, match="problem '.*' is not the same in 'b' of L1 and of GRPO"):
         build_report(runs, "GRPO", tmp_path / "out")
     samples[1]["solution"] = "other"  # of the second sample of problem 0
-    write_lines(tmp_path / "b", samples)
+    write(tmp_path / "b", samples)
     with pytest.raises(ValueError, match="problem '0' in 'b' have the solutions '5' and 'other'"):
         build_report(runs, "GRPO", tmp_path / "out")
 
 
 def test_samples_without_a_verdict_are_counted_in_captions(tmp_path, undrawn):
-    samples = [
-        {**sample, "correct": None} if i % 8 == 3 else sample
-        for i, sample in enumerate(read_lines(write_samples(tmp_path / "a")))
-    ]
-    write_lines(tmp_path / "a", samples)
-    page = build_report({"A": tmp_path / "a"}, None, tmp_path / "out")
+    samples = [each | {"correct": None} if i % 8 == 3 else each for i, each in enumerate(answers())]
+    page = build_report({"A": write(tmp_path / "a", samples)}, None, tmp_path / "out")
     assert page.read_text().count("Answers without a verdict count for tokens alone: A 10.") == 3
     tables = read_tables(page)["tables"]
-    graded = [sample for sample in samples if sample["correct"] is not None]
-    right = sum(sample["correct"] for sample in graded) / len(graded)  # all of them are reflective
+    right = np.mean([each["correct"] for each in samples if each["correct"] is not None])  # all of them are reflective
     assert tables["reflection"]["rows"][0][-1]["value"] == pytest.approx(100 * right)
 
 
@@ -461,9 +399,9 @@ def test_only_training_runs(tmp_path, undrawn):
 
 
 def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path, undrawn):
-    samples = read_lines(write_samples(tmp_path / "a"))[:-1]
+    samples = answers()[:-1]
     samples[0]["correct"] = None
-    folder = broken(write_lines(tmp_path / "a", samples), "summary.json", '{"complete": false}')
+    folder = broken(write(tmp_path / "a", samples), "summary.json", '{"complete": false}')
     page = build_report({"A": folder}, None, tmp_path / "page")
     missing, text = read_tables(page)["missing"]["A"], page.read_text()
     assert "b: between 3 and 4 samples a problem" in missing
@@ -518,8 +456,8 @@ def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, undrawn, name, c
 
 @pytest.mark.parametrize("prompt", [7, [7], [{"role": "user"}], {"text": "x"}, [{"content": [{"type": "text"}]}]])
 def test_samples_with_a_prompt_that_is_no_text_are_shown(tmp_path, prompt, undrawn):
-    samples = [sample | {"prompt": prompt} for sample in read_lines(write_samples(tmp_path / "a"))]
-    page = build_report({"A": write_lines(tmp_path / "b", samples)}, None, tmp_path / "page")
+    samples = [each | {"prompt": prompt} for each in answers()]
+    page = build_report({"A": write(tmp_path / "a", samples)}, None, tmp_path / "page")
     assert any("restatements cannot be counted" in sentence for sentence in read_tables(page)["missing"]["A"])
 
 
@@ -540,9 +478,8 @@ def test_answers_and_references_of_no_tokens_are_shown(tmp_path):
 
 
 def test_a_benchmark_may_be_called_average(tmp_path, undrawn):
-    samples = read_lines(write_samples(tmp_path / "a", benchmark="Average"))
-    samples += read_lines(write_samples(tmp_path / "b", benchmark="other"))
-    table = read_tables(build_report({"A": write_lines(tmp_path / "c", samples)}, None, tmp_path / "page"))["tables"]
+    samples = answers(benchmark="Average") + answers(benchmark="other")
+    table = read_tables(build_report({"A": write(tmp_path / "a", samples)}, None, tmp_path / "page"))["tables"]
     assert table["accuracy"]["columns"] == ["", "Average", "other", "Average of all"]
 
 
@@ -583,8 +520,8 @@ def run_command(monkeypatch, arguments):
 def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, arguments, message):
     (tmp_path / "empty").mkdir()
     write_log(tmp_path / "log")
-    samples = read_lines(write_samples(tmp_path / "run"))
-    write_lines(tmp_path / "twice", [*samples, samples[0]])
+    write_samples(tmp_path / "run")
+    write(tmp_path / "twice", answers() + answers()[:1])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         run_command(monkeypatch, arguments)
@@ -608,10 +545,7 @@ def test_the_best_budget_is_drawn_at_its_price():
 
 def test_texts_are_not_kept_in_memory(tmp_path):
     path = tmp_path / "samples.jsonl"
-    sample = {"benchmark": "b", "tokens": 1, "finish_reason": "stop", "correct": True, "completion": "word " * 10_000}
-    with open(path, "w") as file:
-        for i in range(100):  # 5 MB
-            file.write(json.dumps({**sample, "problem_id": str(i), "sample": 0}) + "\n")
+    write_lines(path, [sample(i, sample=0, completion="word " * 10_000) for i in range(100)])  # 5 MB
     tracemalloc.start()
     load_samples(path, "rung", COUNTS)
     peak = tracemalloc.get_traced_memory()[1]
@@ -620,29 +554,15 @@ def test_texts_are_not_kept_in_memory(tmp_path):
 
 
 def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, undrawn):
-    prompts = Dataset.from_dict({"prompt": [f"{number} + 3 =" for number in range(4)]})
-    arguments = CodaGRPOConfig(
-        str(tmp_path / "run"),
-        per_device_train_batch_size=8,
-        per_device_eval_batch_size=8,
-        num_generations=4,
-        coda_tau_easy=0.9,
-        max_completion_length=6,
-        max_steps=2,
-        logging_steps=1,
-        eval_strategy="steps",
-        eval_steps=1,
-        save_steps=2,
-        report_to="none",
-        bf16=False,
-        use_cpu=True,
-    )
-
-    def odd(completion_ids, **kwargs):
-        return [float(ids[0] % 2) for ids in completion_ids]
-
-    sets = {"easy_rungs": prompts, "hard": prompts}
-    CodaGRPOTrainer(tiny_model, odd, arguments, train_dataset=prompts, eval_dataset=sets).train()
+    sets = {"easy_rungs": PROMPTS.select(range(4)), "hard": PROMPTS.select(range(4))}
+    settings = {
+        "coda_tau_easy": 0.9,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": 2,
+    }
+    train(tiny_model, tmp_path / "run", odd, PROMPTS, eval_dataset=sets, max_steps=2, **settings)
     runs = {"GRPO": write_samples(tmp_path / "grpo"), "run": [write_samples(tmp_path / "coda"), tmp_path / "run"]}
     content = read_tables(build_report(runs, "GRPO", tmp_path / "report"))
     bands = content["tables"]["difficulty_bands"]["rows"]
@@ -691,8 +611,8 @@ def test_the_main_results_may_have_intervals(tmp_path, undrawn):
 def test_benchmarks_are_chosen_and_grouped(tmp_path, undrawn):
     runs = {}
     for name, factor in (("GRPO", 1), ("CODA", 0.5)):
-        folders = [write_samples(tmp_path / name / b, factor, benchmark=b) for b in ("aime24", "aime25", "x")]
-        runs[name] = write_lines(tmp_path / name, [*itertools.chain(*map(read_lines, folders))])
+        samples = [answers(factor, benchmark=benchmark) for benchmark in ("aime24", "aime25", "x")]
+        runs[name] = write(tmp_path / name, itertools.chain(*samples))
     values = {name: {"accuracy": 0.25, "tokens": spent} for name, spent in (("aime24", 10), ("aime25", 20), ("x", 1))}
     runs["summed up"] = write_summary(tmp_path / "summary", **values)
     groups = {"AIME": ["aime24", "aime25"]}
