@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from made_samples import sample
 
 from coda_trl.analysis import (
     REFLECTIVE_TERMS,
@@ -43,19 +44,17 @@ def test_ties_are_cut_without_regard_to_the_order_of_problems():
     assert difficulty_buckets(rates, percentiles=(50,)).tolist() == buckets.tolist()
 
 
-def run_of(correct, tokens=None, benchmark="b"):
+def run_of(correct, tokens=None):
     """A run from verdicts of shape (problems, samples), and its tokens if they matter."""
     tokens = np.ones_like(correct, dtype=int) if tokens is None else tokens
     return tabulate(
-        {
-            "benchmark": benchmark,
-            "problem_id": str(problem),
-            "sample": sample,
-            "tokens": int(tokens[problem, sample]),
-            "finish_reason": "stop",
-            "correct": None if np.isnan(correct[problem, sample]) else bool(correct[problem, sample]),
-        }
-        for problem, sample in np.ndindex(correct.shape)
+        sample(
+            problem,
+            None if np.isnan(correct[problem, number]) else bool(correct[problem, number]),
+            int(tokens[problem, number]),
+            sample=number,
+        )
+        for problem, number in np.ndindex(correct.shape)
     )
 
 
@@ -117,17 +116,6 @@ def test_two_equal_policies_seem_to_differ_no_more_often_than_their_intervals_pr
                 differ[:, index] += result.accuracy_points.excludes_zero, result.token_change.excludes_zero
     assert compared.min() > 0.9 * repetitions
     assert (differ / compared < 0.09).all()
-
-
-def test_the_samples_that_sort_would_bend_what_is_measured_on_them():
-    rng = np.random.default_rng(0)
-    rates = rng.uniform(size=(400, 1))
-    mine, reference = (run_of((rng.random((400, 8)) < rates).astype(float)) for _ in range(2))
-    outcomes = [run["b"].outcomes.success_rate() for run in (mine, reference)]
-    hard = outcomes[1] <= 0.25
-    assert 100 * (outcomes[0] - outcomes[1])[hard].mean() > 1.5
-    for bucket in compare_buckets(mine, reference, sorted_by=[reference]):
-        assert bucket.accuracy_points.low <= 0 <= bucket.accuracy_points.high
 
 
 def test_another_training_of_the_same_method_favours_neither_side():

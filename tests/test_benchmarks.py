@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import trl.extras.profiling
+from made_samples import write_lines
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def benchmark(monkeypatch, tmp_path):
 def test_a_step_of_a_model_learns_twice_from_one_rollout(benchmark, tiny_model, tmp_path):
     rows = [{"prompt": f"{number} + 3 =", "solution": str(number + 3)} for number in range(4)]
     data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(data, rows)
     arguments = ["--model", tiny_model, "--data", str(data), "--rollouts", "32", "--rows", "16", "--longest", "8"]
     written = benchmark("step", *arguments)
     trl_s, ours = sorted(written["steps"], key=lambda step: step["side"], reverse=True)

@@ -12,6 +12,7 @@ import huggingface_hub
 import pytest
 import yaml
 from huggingface_hub.utils import _http
+from made_samples import read_lines, write_lines
 from rich.console import Console
 from transformers import AutoConfig, Qwen3Config
 from trl import ModelConfig
@@ -351,9 +352,8 @@ def test_contaminated_training_data_is_named(tiny_recipe):
     status, text = report(*tiny_recipe, "--dataset", f"math_level1={DATA}/math_hub.jsonl", "--num_generations", "8",
                           "--benchmarks", f"math500={DATA}/math_hub_as_math500.jsonl")  # fmt: skip
     assert status == 1 and "There is no file" in text  # a benchmark that is missing is an error, not a clean bill
-    rows = [json.loads(line) for line in (DATA / "math500.jsonl").read_text().splitlines()]
-    training = Path("training.jsonl")
-    training.write_text("".join(json.dumps({"problem": row["problem"], "answer": "1"}) + "\n" for row in rows[:2]))
+    rows = [{"problem": row["problem"], "answer": "1"} for row in read_lines(DATA / "math500.jsonl")[:2]]
+    write_lines(Path("training.jsonl"), rows)
     status, text = report(*tiny_recipe, "--dataset", "deepscaler=training.jsonl", "--benchmarks",
                           f"math500={DATA}/math500.jsonl")  # fmt: skip
     assert status == 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made_samples import sample
 
 from coda_trl.evaluation import (
     Ratio,
@@ -22,25 +23,15 @@ from coda_trl.evaluation.bootstrap import MOST_UNITS
 from coda_trl.evaluation.columns import SampleColumns
 
 
-def sample(problem, correct, tokens=10, finish="stop", benchmark="b"):
-    return {
-        "benchmark": benchmark,
-        "problem_id": problem,
-        "tokens": tokens,
-        "finish_reason": finish,
-        "correct": correct,
-    }
-
-
 @pytest.fixture
 def outcomes():
     return collect(
         [
             sample("p", True, 10),
             sample("p", True, 30),
-            sample("p", False, 100, "length"),
+            sample("p", False, 100, finish_reason="length"),
             sample("p", False, 60),
-            sample("q", False, 100, "length"),
+            sample("q", False, 100, finish_reason="length"),
             sample("q", None, 50),
         ]
     )["b"]

@@ -3,20 +3,14 @@
 import json
 
 import pytest
+from made_samples import sample as made_sample
+from made_samples import write_lines
 
 from coda_trl.evaluation import SampleWriter, read_samples
 
 
 def sample(number=0, **changes):
-    return {
-        "benchmark": "b",
-        "problem_id": "p",
-        "sample": number,
-        "completion": "\\boxed{1}",
-        "tokens": 3,
-        "finish_reason": "stop",
-        "correct": True,
-    } | changes
+    return made_sample(sample=number, **changes)
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -31,7 +25,8 @@ def test_what_is_written_is_read(tmp_path):
 @pytest.mark.parametrize("cut", [2, 100, 69_000])
 def test_an_incomplete_last_line_is_dropped_and_the_rest_kept(tmp_path, cut):
     path = tmp_path / "samples.jsonl"
-    path.write_text("".join(json.dumps(sample(i, completion="x" * 70_000)) + "\n" for i in range(3))[:-cut])
+    write_lines(path, [sample(i, completion="x" * 70_000) for i in range(3)])
+    path.write_text(path.read_text()[:-cut])
     assert len(list(read_samples(path))) == 2
     with SampleWriter(path) as writer:
         assert writer.done == {("b", "p"): {0, 1}}
@@ -44,7 +39,7 @@ def test_an_incomplete_last_line_is_dropped_and_the_rest_kept(tmp_path, cut):
     [
         (json.dumps(sample(0)) + "\n" + json.dumps(sample(1)), ["p", "p"]),  # a complete line without its line break
         ('{"benchmark": "b", "pro', []),
-        (json.dumps(sample(problem_id=7)) + "\n\n" + json.dumps(sample(problem_id=8)), ["7", "8"]),  # of another tool
+        (json.dumps(sample(problem=7)) + "\n\n" + json.dumps(sample(problem=8)), ["7", "8"]),  # of another tool
     ],
 )
 def test_files_without_a_last_line_break_are_continued(tmp_path, content, kept):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from made_samples import sample
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.data import add_length_budget
@@ -90,15 +91,7 @@ def test_the_model_can_read_the_sentence_that_asks_for_a_length():
 
 def test_summary_of_hand_made_samples():
     samples = [
-        {
-            "benchmark": "ladder",
-            "rung": rung,
-            "problem_id": f"{rung}-{problem}",
-            "completion": "ans 3",
-            "tokens": 3 + problem,
-            "finish_reason": "stop",
-            "correct": right,
-        }
+        sample(f"{rung}-{problem}", right, 3 + problem, benchmark="ladder", rung=rung, completion="ans 3")
         for rung in RUNGS
         for problem, right in ((0, True), (0, False), (1, False), (1, False))
     ]

@@ -1,12 +1,13 @@
 """The experiment on GSM8K and MATH (`experiments/math`): the committed rules, the record of a run, the queue."""
 
-import json
 import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
+from made_samples import sample as made_sample
+from made_samples import write_lines
 
 from experiments.math import run as queue
 from experiments.math import tables
@@ -71,15 +72,7 @@ def test_the_scan_counts_easy_and_all_wrong_problems():
 
 
 def sample(benchmark, problem, number, correct=True, tokens=10, **more):
-    return {
-        "benchmark": benchmark,
-        "problem_id": str(problem),
-        "sample": number,
-        "correct": correct,
-        "tokens": tokens,
-        "finish_reason": "stop",
-        "completion": "",
-    } | more
+    return made_sample(problem, correct, tokens, benchmark=benchmark, sample=number, **more)
 
 
 def test_samples_are_summed_up_by_problem_and_benchmarks_that_are_not_complete_left_out():
@@ -152,19 +145,18 @@ class Machine:
             self.failing.remove((kind, folder.name))
             raise queue.Failed("no memory")
         if kind == "train":
-            (folder / "steps.jsonl").write_text("".join(json.dumps(step(number)) + "\n" for number in range(1, 15)))
+            write_lines(folder / "steps.jsonl", map(step, range(1, 15)))
             (folder / "model").mkdir()
             (folder / "model/trainer_state.json").write_text("{}")
         else:
             n = int(command[command.index("--n") + 1])
-            (folder / "eval").mkdir(exist_ok=True)
             samples = [
                 sample(name, problem, number, correct=problem > 3 or problem + number % 2 == 4, level=3)
                 for name, count in self.problems.items()
                 for problem in range(count)
                 for number in range(n)
             ]
-            (folder / "eval/samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+            write_lines(folder / "eval/samples.jsonl", samples)
         tick()
         return 1.0
 
@@ -172,10 +164,9 @@ class Machine:
 @pytest.fixture
 def make_queue(tmp_path, monkeypatch):
     problems = dict.fromkeys(BENCHMARKS, 8)
-    (tmp_path / "work/data").mkdir(parents=True)
     pool = [{"prompt": f"g{i}", "stratum": "gsm8k"} for i in range(9)]
     pool += [{"prompt": f"m{i}", "stratum": f"math{i % 3 + 3}", "level": i % 3 + 3} for i in range(9)]
-    (tmp_path / "work/data/pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pool))
+    write_lines(tmp_path / "work/data/pool.jsonl", pool)
     found = strata((0.5, 0.05), (0.4, 0.1), (0.3, 0.2), (0.1, 0.3))
     record(tmp_path / "r.jsonl", {"method": "scan", "seed": 0, "strata": found})
     monkeypatch.setattr(queue, "benchmark_specs", lambda data: list(problems))

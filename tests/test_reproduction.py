@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from made_samples import sample as made_sample
 from trl import TrlParser
 
 from coda_trl import train as TRAIN
@@ -156,17 +157,8 @@ def samples(shift: int = 0) -> list[dict]:
     for problem in range(12):
         for sample in range(4):
             text = TEXTS[(problem + sample + shift) % len(TEXTS)]
-            found.append(
-                {
-                    "benchmark": "ladder",
-                    "problem_id": str(problem),
-                    "rung": problem % 6 + 1,
-                    "completion": text,
-                    "tokens": len(text.split()) + 1,
-                    "finish_reason": "stop",
-                    "correct": text.endswith("ans 16"),
-                }
-            )
+            fields = {"benchmark": "ladder", "rung": problem % 6 + 1, "completion": text}
+            found.append(made_sample(problem, text.endswith("ans 16"), len(text.split()) + 1, **fields))
     return found
 
 
