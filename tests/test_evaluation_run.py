@@ -179,7 +179,7 @@ def test_a_finished_run_draws_nothing_again_and_a_larger_n_only_what_is_new(tiny
     before = (tmp_path / "samples.jsonl").read_bytes()
     again = evaluate(settings(tiny_model, tmp_path), [sums()])
     assert (tmp_path / "samples.jsonl").read_bytes() == before
-    assert again["tokens_per_second"] > 0  # the earlier sitting still counts
+    assert again["tokens_per_second"] > 0  # the earlier session still counts
     evaluate(settings(tiny_model, tmp_path, n=5), [sums()])
     assert (tmp_path / "samples.jsonl").read_bytes().startswith(before)
     assert len(by_key(tmp_path)) == 20
@@ -221,7 +221,7 @@ def test_the_remedy_for_answers_that_do_not_fit_is_taken_by_the_same_folder(tiny
     fits = int(re.search(r"set max_tokens to (\d+) or less$", str(refused.value))[1])
     (tmp_path / "samples.jsonl").touch()
     # What an evaluation that ended before its first sample leaves: nothing was drawn with these settings.
-    summary = {"settings": {"max_tokens": 10_000}, "n": 64, "sittings": [], "complete": False}
+    summary = {"settings": {"max_tokens": 10_000}, "n": 64, "sessions": [], "complete": False}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     assert evaluate(settings(tiny_model, tmp_path, n=1, max_tokens=fits), [sums(1)])["complete"]
     with pytest.raises(ValueError, match="or less and choose another output_dir"):
@@ -371,7 +371,7 @@ def test_a_killed_run_resumes_without_losing_or_doubling_a_sample(tiny_model, tm
     summary = evaluate(settings(tiny_model, killed), [sums(10)])
     assert len(path.read_text().splitlines()) == 30
     assert by_key(killed) == by_key(unbroken)
-    assert summary["sittings"][-1]["samples"] == 30 - kept
+    assert summary["sessions"][-1]["samples"] == 30 - kept
 
 
 def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path):

@@ -101,14 +101,14 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
             "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
             "settings": settings,
             "n": config.n,
-            "sittings": [*sessions, {"seconds": 0.0, "tokens": 0, "samples": 0}],
+            "sessions": [*sessions, {"seconds": 0.0, "tokens": 0, "samples": 0}],
             "complete": False,
         }
         _write_summary(output_dir, summary)
         if requests:
             engine = _build_engine(config, files, tokenizer, longest_prompt)
             _generate(config, engine, requests, problems, writer, summary)
-        seconds, tokens = (sum(session[name] for session in summary["sittings"]) for name in ("seconds", "tokens"))
+        seconds, tokens = (sum(session[name] for session in summary["sessions"]) for name in ("seconds", "tokens"))
         summary |= {
             "complete": True,
             "wall_seconds": seconds,
@@ -196,7 +196,7 @@ def _generate(
 ) -> None:
     total = config.n * len(problems)
     done = total - sum(request.num_samples for request in requests)
-    session, start, saved = summary["sittings"][-1], time.monotonic(), 0.0
+    session, start, saved = summary["sessions"][-1], time.monotonic(), 0.0
     bar = tqdm(total=total, initial=done, unit="sample", desc=Path(config.output_dir).name)
     with bar as progress, closing(engine.generate(requests)) as groups:  # an error ends the replicas at once
         for generations in groups:
@@ -245,7 +245,7 @@ def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples:
         return []
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
-        earlier, n_before = summary["settings"], summary["n"]
+        earlier, n_before, sessions = summary["settings"], summary["n"], summary["sessions"]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{path} is damaged or no summary of an evaluation ({error!r}): delete it if the samples beside it were "
@@ -265,7 +265,7 @@ def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples:
             f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings, or choose "
             "another output_dir"
         )
-    return [session for session in summary["sittings"] if session["samples"]]
+    return [session for session in sessions if session["samples"]]
 
 
 def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
