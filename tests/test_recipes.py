@@ -158,17 +158,16 @@ def test_method_parameters_of_the_paper(path):
 
 def test_recipes_of_a_model_differ_in_the_method_alone_and_those_of_a_method_in_the_model_alone():
     """The files are complete, so nothing but this keeps them from drifting apart."""
-    values = {path: yaml.safe_load(path.read_text()) for path in PAPER}
-    method = {"output_dir", "length_shaping", "length_stats", "length_budget"}
-    model = {"output_dir", "model_name_or_path", "learning_rate"}
-    model |= {"vllm_tensor_parallel_size", "vllm_gpu_memory_utilization"}
-    for one, other in itertools.combinations(PAPER, 2):
-        differing = {key for key in values[one] | values[other] if values[one].get(key) != values[other].get(key)}
-        differing -= {key for key in differing if key.startswith(("coda_", "vlp_", "asrr_", "l1_"))}
+    method = ("coda_", "vlp_", "asrr_", "l1_", "linear_", "alp_", "gr3_", "length_", "output_dir")
+    model = {"model_name_or_path", "learning_rate", "vllm_tensor_parallel_size", "vllm_gpu_memory_utilization"}
+    values = {path: yaml.safe_load(path.read_text()) for path in COMPLETE}
+    shared = {path: {key: of[key] for key in of if not key.startswith(method)} for path, of in values.items()}
+    for one, other in itertools.combinations(COMPLETE, 2):
         if one.parent == other.parent:
-            assert differing <= method, f"{name(one)} and {name(other)}"
-        elif one.stem == other.stem:
-            assert differing <= model, f"{name(one)} and {name(other)}"
+            assert shared[one] == shared[other], f"{name(one)} and {name(other)}"
+        elif one.stem == other.stem and {one, other} <= {*PAPER}:
+            found = [{key: value for key, value in shared[path].items() if key not in model} for path in (one, other)]
+            assert found[0] == found[1], f"{name(one)} and {name(other)}"
 
 
 @pytest.mark.parametrize("path", COMPLETE, ids=name)
@@ -191,20 +190,6 @@ def test_overlay_changes_what_it_says_and_nothing_else(path):
     assert differing <= overlay.keys(), "something else changed"
     assert {key: after[key] for key in overlay} == overlay
     assert differing, "the overlay repeats the recipe"
-
-
-def test_overlays_come_before_the_command_line_and_the_last_one_wins(tmp_path):
-    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
-    first.write_text("coda_alpha: 0.1\ncoda_beta: 0.1\nlength_budget: [1, 2]\nuse_vllm: false\n")
-    second.write_text("coda_beta: 0.3\n")
-    recipe = ("--config", "recipes/qwen3-8b/coda.yaml")
-    parsed = parse(*recipe, "--coda_alpha", "0.4", "--overlay", str(first), str(second))
-    args = parsed[CodaGRPOConfig]
-    assert (args.coda_alpha, args.coda_beta, args.coda_tau_easy) == (0.4, 0.3, 0.75)
-    assert parsed[DataArguments].length_budget == [1, 2] and args.use_vllm is False
-    first.write_text("coda_gamma: 0.1\n")
-    with pytest.raises(ValueError, match="coda_gamma"):
-        parse(*recipe, "--overlay", str(first))
 
 
 @pytest.mark.parametrize("path", sorted((RECIPES / "slurm").glob("*.slurm")), ids=name)

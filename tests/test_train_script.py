@@ -146,14 +146,20 @@ def test_the_same_command_resumes_from_the_last_checkpoint(recipe, trainers, tmp
     assert (tmp_path / "out" / "trainer_state.json").is_file()
 
 
-def test_overlay_and_command_line_reach_the_trainer(recipe, trainers, tmp_path):
-    overlay = tmp_path / "overlay.yaml"
-    overlay.write_text("coda_alpha: 0.4\ncoda_beta: 0.4\nmax_steps: 1\n")
-    TRAIN.main([*recipe, "--overlay", str(overlay), "--coda_beta", "0.1", "--prompt_format", "plain",
-                "--reward_funcs", "accuracy_reward"])  # fmt: skip
+def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(recipe, trainers, tmp_path):
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("coda_alpha: 0.4\ncoda_beta: 0.4\nlength_budget: [1, 2]\nmax_steps: 2\n")
+    second.write_text("coda_alpha: 0.3\nmax_steps: 1\n")
+    command = [*recipe, "--coda_beta", "0.1", "--overlay", str(first), str(second), "--prompt_format", "plain"]
+    TRAIN.main([*command, "--reward_funcs", "accuracy_reward"])
     (trainer,) = trainers
-    assert (trainer.args.coda_alpha, trainer.args.coda_beta, trainer.state.global_step) == (0.4, 0.1, 1)
-    assert isinstance(trainer.train_dataset[0]["prompt"], str)
+    args, row = trainer.args, trainer.train_dataset[0]
+    assert (args.coda_alpha, args.coda_beta, args.coda_tau_easy) == (0.3, 0.1, 0.75)
+    assert trainer.state.global_step == 1
+    assert isinstance(row["prompt"], str) and row["n_gold"] in (1, 2)
+    first.write_text("coda_gamma: 0.1\n")
+    with pytest.raises(ValueError, match="coda_gamma"):
+        TRAIN.main(command)
 
 
 def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model, tmp_path):

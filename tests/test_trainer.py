@@ -1,6 +1,5 @@
 """`CodaGRPOTrainer` on a model of a few thousand parameters: what it trains on, what it logs, what it refuses."""
 
-import asyncio
 import inspect
 
 import pytest
@@ -151,16 +150,6 @@ def test_other_rewards_stand_where_correctness_is_unknown(tiny_model, tmp_path):
     trainer = train(tiny_model, tmp_path, [unknown, brevity])
     assert logs(trainer, "reward") == logs(trainer, "rewards/brevity/mean")
     assert logs(trainer, "coda/unscorable_ratio") == [1]
-
-
-def test_async_reward_function(tiny_model, tmp_path):
-    async def judge(completions, **kwargs):
-        await asyncio.sleep(0)
-        return [1.0] * len(completions)
-
-    trainer = train(tiny_model, tmp_path, judge)
-    assert logs(trainer, "rewards/judge/mean") == [1]
-    assert logs(trainer, "rewards/length_shaping/mean")[0] < 0
 
 
 def test_resuming_gives_the_metrics_of_an_uninterrupted_run(tiny_model, tmp_path):

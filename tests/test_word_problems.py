@@ -9,10 +9,10 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 
 from coda_trl.analysis import is_reflective
 from coda_trl.rewards import accuracy_reward
@@ -54,17 +54,8 @@ def test_the_files_are_what_the_generator_makes_and_share_no_story():
     assert rungs == list(RUNGS) * 100
 
 
-def test_recipes_differ_in_the_method_alone():
-    recipes = {path.stem: yaml.safe_load(path.read_text()) for path in RECIPES.glob("*.yaml")}
-    del recipes["dry_run"]
-    assert set(recipes) == {RUNS[name].recipe for name in run.METHODS} - {None}
-    for recipe in recipes.values():
-        for key in [key for key in recipe if key.startswith(("coda_", "vlp_", "asrr_", "length_s", "output"))]:
-            del recipe[key]
-    assert all(recipe == recipes["grpo"] for recipe in recipes.values())
-
-
 def test_fewer_methods_rather_than_fewer_seeds():
+    assert {RUNS[name].recipe for name in run.METHODS} - {None} <= {path.stem for path in RECIPES.glob("*.yaml")}
     order = run.jobs(3)
     assert order[0] == ("start", 0) and len(order) == len(set(order)) == 13
     assert set(order[1:7]) == {(name, seed) for name in ("grpo", "coda") for seed in range(3)}
@@ -97,19 +88,23 @@ def test_a_run_that_fails_is_tried_again_and_one_that_was_stopped_is_not(runner,
 
 def test_no_two_starts_fall_together_not_even_those_of_failed_runs(runner, tmp_path, monkeypatch):
     """On a real card six evaluations that started together failed together, four times over."""
-    starts = []
+    starts, failed = [], set()
+
+    def wait(seconds):
+        time.sleep(seconds)
+        starts.append(time.monotonic())
 
     def fail_once(command, folder):
-        starts.append((time.monotonic(), command))
-        if [earlier for _, earlier in starts].count(command) == 1:
+        if command[0] not in failed:
+            failed.add(command[0])
             raise Failed("memory changed")
 
+    monkeypatch.setattr(runner, "stop", SimpleNamespace(wait=wait))
     monkeypatch.setattr(runner, "call", fail_once)
     runner.gap = 0.1
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda name: runner._try([name], tmp_path), "abc"))
-    times = [moment for moment, _ in starts]
-    assert len(times) == 6 and min(b - a for a, b in itertools.pairwise(times)) > 0.09
+    assert len(starts) == 6 and min(b - a for a, b in itertools.pairwise(starts)) >= 0.1
 
 
 @pytest.mark.slow
