@@ -4,12 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
-import time
 from pathlib import Path
 
-import psutil
 import pytest
+from child_processes import has_ended, wait_until
 
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.vllm_engine import VLLMEngine
@@ -86,13 +84,8 @@ def stand_in(tmp_path, monkeypatch):
     (package / "__init__.py").write_text(STAND_IN)
     (package / "sampling_params.py").write_text("class RequestOutputKind:\n    FINAL_ONLY = 'final'\n")
     (package / "lora" / "__init__.py").write_text("")
-    (package / "lora" / "request.py").write_text(
-        textwrap.dedent("""
-        class LoRARequest:
-            def __init__(self, name, number, path):
-                self.path = path
-        """)
-    )
+    request = "class LoRARequest:\n    def __init__(self, name, number, path):\n        self.path = path\n"
+    (package / "lora" / "request.py").write_text(request)
     monkeypatch.syspath_prepend(str(tmp_path))  # which the engine's processes inherit
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
 
@@ -117,9 +110,8 @@ def requests(count):
 
 def test_replicas_share_the_requests_and_every_sample_has_its_seed(stand_in):
     asked = requests(12)
-    answers = [
-        answer for group in engine(tensor_parallel_size=2, data_parallel_size=2).generate(asked) for answer in group
-    ]
+    groups = engine(tensor_parallel_size=2, data_parallel_size=2).generate(asked)
+    answers = [answer for group in groups for answer in group]
     assert len(answers) == 24
     assert {(a.request.problem_id, a.sample) for a in answers} == {
         (r.problem_id, r.first_sample + i) for r in asked for i in (0, 1)
@@ -173,10 +165,6 @@ def start(tmp_path, *arguments, **options):
     return subprocess.Popen([sys.executable, script, *arguments], text=True, env=environment, **options)
 
 
-def has_ended(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
 @pytest.mark.parametrize(
     ("model", "consumer", "returncode", "message"),
     [
@@ -195,7 +183,7 @@ def test_a_run_ends_whatever_becomes_of_its_replica(stand_in, tmp_path, model, c
     finally:
         run.kill()
     if model == "talkative":
-        assert has_ended(int(output.split()[0])), "vLLM's own processes end as well"
+        assert wait_until(lambda: has_ended(int(output.split()[0]))), "vLLM's own processes end as well"
     assert message in errors
     assert run.returncode == returncode
 
@@ -210,13 +198,10 @@ def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
         # Shells start background jobs with SIGINT ignored, which children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    replica = psutil.Process(int(run.stdout.readline()))
+    replica = int(run.stdout.readline())
     run.send_signal(end)
     run.wait()
-    deadline = time.monotonic() + 30
-    while replica.is_running() and replica.status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert wait_until(lambda: has_ended(replica))
     assert run.stdout.read().endswith("shut down\n")
 
 

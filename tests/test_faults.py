@@ -14,14 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from datasets import Dataset
 from safetensors.torch import save_file
-from small_training import PROMPTS, launch, logs, make, odd, right, table, train
+from small_training import launch, logs, make, odd, right, table, train
 from train_script import PATH, TRAIN, write_recipe
 from trl import GRPOTrainer
 
 from coda_trl.resuming import find_damage, find_last_complete_checkpoint
-from coda_trl.rewards import accuracy_reward
 
 
 def assert_finite(trainer) -> None:
@@ -52,16 +50,6 @@ def test_an_infinite_reward_is_refused_before_it_reaches_the_weights(tiny_model,
     with pytest.raises(ValueError, match="'overflow' returned an infinite reward. Return a finite one, or None"):
         trainer.train()
     assert all(map(torch.equal, before, trainer.model.parameters()))
-
-
-def test_a_row_without_a_gold_is_counted_as_unscorable(tiny_model, tmp_path):
-    rows = Dataset.from_dict({"prompt": PROMPTS["prompt"][:2], "solution": [None, "4"]})
-    trainer = train(tiny_model, tmp_path, accuracy_reward, rows, log_completions=True)
-    assert logs(trainer, "coda/unscorable_ratio") == [0.5]
-    found = table(tmp_path)
-    assert set(found["accuracy_reward"][found["solution"].isna()].isna()) == {True}
-    assert set(found["accuracy_reward"][found["solution"].notna()]) == {0}
-    assert_finite(trainer)
 
 
 def test_a_slow_reward_shows_in_a_metric_and_can_be_given_a_limit(tiny_model, tmp_path):

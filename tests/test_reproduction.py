@@ -4,13 +4,12 @@ import itertools
 import json
 import signal
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
+from child_processes import has_ended, wait_until
 from made_samples import sample as made_sample
 from trl import TrlParser
 
@@ -87,8 +86,7 @@ def call_and_stop(ladder, folder: Path, script: str) -> str:
     log = folder / "log.txt"
 
     def stop_when_up() -> None:
-        while not log.exists() or not log.read_text().strip():
-            time.sleep(0.05)
+        wait_until(lambda: log.exists() and log.read_text().strip())
         ladder.stop.set()
 
     threading.Thread(target=stop_when_up).start()
@@ -108,8 +106,7 @@ def test_what_does_not_end_is_killed_with_its_own_processes(ladder, tmp_path, mo
     script = "import signal, subprocess, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     script += "print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
     child = int(call_and_stop(ladder, tmp_path, script))
-    time.sleep(0.2)
-    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert wait_until(lambda: has_ended(child))
 
 
 def test_a_training_is_recorded_before_its_evaluation_and_not_repeated(ladder, tmp_path, monkeypatch):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
 import smoke
 import torch
 from checks import check_learning, check_shaping, read_history, read_rollouts
+from child_processes import has_ended, wait_until
 from processes import LAUNCH, Command, serve_command
 from smoke import CASES, Case, Place, run_case
 
@@ -75,12 +75,11 @@ def test_a_command_is_stopped_with_its_orphans(tmp_path):
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)"
     command = Command([sys.executable, "-c", parent], tmp_path / "log", {})
     assert command.wait(time.monotonic() + 30) == 0
-    while "up" not in command.log.read_text():
-        time.sleep(0.05)
+    assert wait_until(lambda: "up" in command.log.read_text())
     assert len(command.left_behind(grace=0.1)) == 1
     (orphan,) = command.processes()
     command.stop()
-    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
+    assert has_ended(orphan.pid)
     assert command.left_behind(grace=0.1) == []
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from small_training import SETTINGS
+from small_training import train
 from transformers import AutoTokenizer
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 
-from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl import CodaGRPOTrainer
 from coda_trl.evaluation import Benchmark, EvaluationConfig, read_samples
 from coda_trl.evaluation.generation import Generation
 from coda_trl.evaluation.loading import load_benchmark
@@ -66,7 +66,7 @@ def test_templates(template):
     assert opens_thinking(text) is is_open
 
 
-def train(trainer_class, config_class, tool_model, tokenizer, folder, monkeypatch, **settings):
+def rewards_of(trainer, tool_model, tokenizer, folder, monkeypatch, **settings):
     """Rewards of one step whose rollouts are `COMPLETIONS`."""
     seen = []
 
@@ -80,24 +80,22 @@ def train(trainer_class, config_class, tool_model, tokenizer, folder, monkeypatc
         return [tokenizer(text).input_ids + [tokenizer.eos_token_id] for text in texts], None
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", generate)
-    args = config_class(str(folder), **(SETTINGS | {"max_steps": 1, "num_generations": 4} | settings))
     data = Dataset.from_list([{"prompt": PROMPT, "solution": "7"}] * 4)
-    trainer_class(tool_model, reward, args, data, processing_class=tokenizer).train()
+    train(tool_model, folder, reward, data, trainer, processing_class=tokenizer, **settings)
     return seen[:4]
 
 
 def test_the_trainer_knows_what_the_template_opened(template, tool_model, tmp_path, monkeypatch):
     tokenizer, settings, is_open = template
-    rewards = train(
-        CodaGRPOTrainer, CodaGRPOConfig, tool_model, tokenizer, tmp_path, monkeypatch, chat_template_kwargs=settings
-    )
-    assert rewards == expected(is_open)
+    options = {"chat_template_kwargs": settings}
+    found = rewards_of(CodaGRPOTrainer, tool_model, tokenizer, tmp_path, monkeypatch, **options)
+    assert found == expected(is_open)
 
 
 def test_plain_trl_guesses_it_from_blocks_that_are_closed_only(tool_model, tmp_path, monkeypatch):
     tokenizer = AutoTokenizer.from_pretrained(tool_model)
     tokenizer.chat_template = TEMPLATES["R1-Distill"][0]
-    assert train(GRPOTrainer, GRPOConfig, tool_model, tokenizer, tmp_path, monkeypatch) == expected(True)
+    assert rewards_of(GRPOTrainer, tool_model, tokenizer, tmp_path, monkeypatch) == expected(True)
 
 
 @pytest.mark.parametrize("reward", [accuracy_reward, choice_reward])
@@ -117,17 +115,6 @@ def test_what_a_reward_function_can_know_without_the_trainer(reward):
     assert reward([apart], [gold], prompts=[PROMPT], prompt_opens_thinking=[True]) == [1.0]
 
 
-class Scripted:
-    """An engine that answers with `COMPLETIONS`."""
-
-    def generate(self, requests):
-        for request in requests:
-            yield [
-                Generation(request, request.first_sample + index, text, 5, "stop")
-                for index, text in enumerate(COMPLETIONS)
-            ]
-
-
 def test_the_evaluation_knows_it_too_and_follows_the_settings_of_training(template, tool_model, tmp_path, monkeypatch):
     tokenizer, settings, is_open = template
     tokenizer.save_pretrained(tmp_path / "model")
@@ -135,12 +122,14 @@ def test_the_evaluation_knows_it_too_and_follows_the_settings_of_training(templa
         (tmp_path / "model" / file).write_bytes((Path(tool_model) / file).read_bytes())
     prompts = []
 
-    class Asked(Scripted):
+    class Scripted:
         def generate(self, requests):
-            prompts.extend(tokenizer.decode(request.prompt_ids) for request in requests)
-            return super().generate(requests)
+            for request in requests:
+                prompts.append(tokenizer.decode(request.prompt_ids))
+                answers = enumerate(COMPLETIONS, start=request.first_sample)
+                yield [Generation(request, number, text, 5, "stop") for number, text in answers]
 
-    monkeypatch.setattr("coda_trl.evaluation.runner._build_engine", lambda *args: Asked())
+    monkeypatch.setattr("coda_trl.evaluation.runner._build_engine", lambda *args: Scripted())
     benchmark = load_custom(tmp_path)
     config = EvaluationConfig(
         str(tmp_path / "model"), str(tmp_path / "out"), engine="transformers", n=4, max_tokens=8,
