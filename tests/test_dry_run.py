@@ -11,6 +11,7 @@ import httpx
 import huggingface_hub
 import pytest
 import yaml
+from accelerate.commands.config.config_args import load_config_from_file
 from huggingface_hub.utils import _http
 from made_samples import read_lines, write_lines
 from rich.console import Console
@@ -92,21 +93,20 @@ def test_gate_counts():
 # Launch
 
 
-@pytest.mark.parametrize(
-    ("file", "launch"),
-    [
-        ("cpu", Launch(1, "none", on_cpu=True)),
-        ("one_gpu", Launch(1, "none")),
-        ("two_gpus", Launch(2, "ddp")),
-        ("two_gpus_zero3", Launch(2, "zero3")),
-        ("ddp", Launch(8, "ddp")),
-        ("zero2", Launch(8, "zero2")),
-        ("zero3", Launch(8, "zero3")),
-        ("fsdp2", Launch(8, "fsdp2")),
-    ],
-)
-def test_shipped_launch_files(file, launch):
-    assert read_launch(str(ROOT / "recipes" / "accelerate" / f"{file}.yaml")) == launch
+LAUNCHES = {
+    "cpu": Launch(1, "none", on_cpu=True),
+    "one_gpu": Launch(1, "none"),
+    "two_gpus": Launch(2, "ddp"),
+    "two_gpus_zero3": Launch(2, "zero3"),
+} | {sharding: Launch(8, sharding) for sharding in ("ddp", "zero2", "zero3", "fsdp2")}
+
+
+def test_shipped_launch_files_are_read_as_accelerate_reads_them():
+    found = {path.stem: read_launch(str(path)) for path in (ROOT / "recipes" / "accelerate").glob("*.yaml")}
+    assert found == LAUNCHES
+    for name, launch in LAUNCHES.items():
+        config = load_config_from_file(str(ROOT / "recipes" / "accelerate" / f"{name}.yaml"))
+        assert config.num_processes == launch.num_processes
 
 
 def test_launch_without_a_file_and_with_another_number():
@@ -375,52 +375,36 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
     assert "so memory was not estimated" in text
 
 
-@pytest.fixture
-def network() -> list[str]:
-    """What there is of a network: hosts that answer, with 404 to everything."""
-    return []
-
-
-@pytest.fixture
-def asked(monkeypatch, network) -> list[str]:
-    """What the hub's client asks for."""
+@pytest.mark.parametrize(
+    ("model", "answers", "expected"),
+    [
+        (["--model_name_or_path", "no/model"], False, ["HEAD https://huggingface.co"]),
+        (
+            ["--model_name_or_path", "no/model"],
+            True,
+            ["HEAD https://huggingface.co", "HEAD https://huggingface.co/no/model/resolve/main/config.json"],
+        ),
+        ([], True, []),  # a local model and files
+    ],
+    ids=["unreachable", "reachable", "not needed"],
+)
+def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, model, answers, expected):
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(f"{request.method} {request.url}")
-        if request.url.host in network:
+        if answers:
             return httpx.Response(404, request=request)
         raise httpx.ConnectError("Name or service not known", request=request)
 
-    client = httpx.Client(transport=httpx.MockTransport(answer))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(_http, "_GLOBAL_CLIENT", client)
+    monkeypatch.setattr(_http, "_GLOBAL_CLIENT", httpx.Client(transport=httpx.MockTransport(answer)))
     monkeypatch.setattr(_http.time, "sleep", lambda seconds: pytest.fail(f"waits {seconds} s to ask again"))
-    return asked
-
-
-def test_a_hub_that_cannot_be_reached_is_asked_once(tiny_recipe, asked):
-    status, text = report(*tiny_recipe, "--model_name_or_path", "no/model")
+    status, text = report(*tiny_recipe, *model)
     assert status == 0, text
-    assert asked == ["HEAD https://huggingface.co"]
-    assert text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
-
-
-def test_a_hub_that_answers_is_asked_for_files(tiny_recipe, asked, network):
-    network.append("huggingface.co")
-    status, _ = report(*tiny_recipe, "--model_name_or_path", "no/model")
-    assert status == 0
-    assert asked[:2] == [
-        "HEAD https://huggingface.co",
-        "HEAD https://huggingface.co/no/model/resolve/main/config.json",
-    ]
-    assert asked.count("HEAD https://huggingface.co") == 1
-
-
-def test_the_hub_is_not_asked_where_nothing_is_fetched(tiny_recipe, asked):
-    status, text = report(*tiny_recipe)
-    assert status == 0 and "No errors, no warnings." in text
-    assert asked == []
+    assert asked[:2] == expected and asked.count("HEAD https://huggingface.co") == bool(model)
+    if not answers:
+        assert len(asked) == 1 and text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
 
 
 def test_a_file_beside_the_recipe_holds_what_only_the_dry_run_needs(tiny_recipe, tmp_path):
