@@ -34,6 +34,13 @@ def assert_shaped(trainer) -> None:
         assert torch.tensor(entry["loss"]).isfinite()
 
 
+def train(*arguments) -> CodaGRPOTrainer:
+    trainer = CodaGRPOTrainer(*arguments)
+    trainer.train()
+    assert_shaped(trainer)
+    return trainer
+
+
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
 def test_readme_example_with_nothing_but_the_names_changed(tiny_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no `args`: the output folder is named after the model
@@ -68,12 +75,8 @@ def test_arguments_by_position(tiny_model, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(tiny_model)
     tokenizer = AutoTokenizer.from_pretrained(tiny_model, padding_side="left")
     optimizers = (torch.optim.SGD(model.parameters(), lr=0.1), None)
-    trainer = CodaGRPOTrainer(
-        model, [right], args(tmp_path), PROMPTS, PROMPTS, tokenizer, [None], [Listener()], optimizers
-    )
-    trainer.train()
-    trainer.evaluate()
-    assert_shaped(trainer)
+    options = args(tmp_path)
+    train(model, [right], options, PROMPTS, PROMPTS, tokenizer, [None], [Listener()], optimizers).evaluate()
     # What trackers get: numbers, or `None` for a mean over nothing, under names that JSON takes.
     assert len(seen) == 4
     for entry in seen:
@@ -106,10 +109,7 @@ def test_batching_and_losses_of_trl(tiny_model, tmp_path, settings):
 
 def test_streamed_dataset(tiny_model, tmp_path):
     stream = IterableDataset.from_generator(lambda: iter(PROMPTS))
-    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), stream, stream)
-    trainer.train()
-    trainer.evaluate()
-    assert_shaped(trainer)
+    train(tiny_model, right, args(tmp_path), stream, stream).evaluate()
 
 
 def test_evaluation_before_training_and_on_several_sets(tiny_model, tmp_path):
@@ -145,9 +145,7 @@ def test_completions_table_keeps_what_reward_functions_add(tiny_model, tmp_path,
         return [1.0] * len(completion_ids)
 
     options = args(tmp_path, log_completions=True, num_completions_to_print=2)
-    trainer = CodaGRPOTrainer(tiny_model, talkative, options, PROMPTS)
-    trainer.train()
-    assert_shaped(trainer)
+    trainer = train(tiny_model, talkative, options, PROMPTS)
     assert [entry["step_seen"] for entry in trainer.state.log_history if "step_seen" in entry] == [0, 1]
     found = pd.read_parquet(tmp_path / "completions" / "completions_00002.parquet")
     assert set(found["length"]) == {"mine"} and (found["coda/length"] > 0).all()
@@ -163,9 +161,7 @@ class Judge:
     "reward", [lambda completions, **kwargs: right(completions), functools.partial(right), Judge()]
 )
 def test_rewards_that_are_not_plain_functions(tiny_model, tmp_path, reward):
-    trainer = CodaGRPOTrainer(tiny_model, reward, args(tmp_path), PROMPTS)
-    trainer.train()
-    assert_shaped(trainer)
+    train(tiny_model, reward, args(tmp_path), PROMPTS)
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +176,7 @@ def reward_model(tiny_model, tmp_path_factory) -> str:
 @pytest.mark.parametrize("loaded", [True, False])
 def test_reward_model_in_second_place(tiny_model, reward_model, tmp_path, dataset, loaded):
     second = Qwen3ForSequenceClassification.from_pretrained(reward_model) if loaded else reward_model
-    trainer = CodaGRPOTrainer(tiny_model, [right, second], args(tmp_path, reward_weights=[1, 0.1]), dataset)
-    trainer.train()
-    assert_shaped(trainer)
+    trainer = train(tiny_model, [right, second], args(tmp_path, reward_weights=[1, 0.1]), dataset)
     name = reward_model.split("/")[-1]
     assert trainer.state.log_history[0][f"rewards/{name}/mean"] != 0
 
@@ -191,16 +185,13 @@ def test_reward_model_in_first_place_asks_for_the_correctness_reward(tiny_model,
     with pytest.raises(ValueError, match="'reward-model0' returned .* `correctness_reward` .*(right)"):
         CodaGRPOTrainer(tiny_model, [reward_model, right], args(tmp_path), PROMPTS).train()
     options = args(tmp_path, correctness_reward="right")
-    trainer = CodaGRPOTrainer(tiny_model, [reward_model, right], options, PROMPTS)
-    trainer.train()
-    assert_shaped(trainer)
+    train(tiny_model, [reward_model, right], options, PROMPTS)
 
 
 def test_training_twice_and_two_trainers_from_one_configuration(tiny_model, tmp_path):
     options, funcs = args(tmp_path), [right, odd]
     for _ in range(2):
-        trainer = CodaGRPOTrainer(tiny_model, funcs, options, PROMPTS)
-        trainer.train()
+        trainer = train(tiny_model, funcs, options, PROMPTS)
         trainer.train()
         assert_shaped(trainer)
     assert funcs == [right, odd]

@@ -18,11 +18,7 @@ runner = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(runner)
 
 
-def name_of(path):
-    return path.stem
-
-
-@pytest.fixture(params=NOTEBOOKS, ids=name_of)
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def path(request):
     return request.param
 
@@ -32,19 +28,18 @@ def notebook(path):
     return nbformat.read(path, as_version=4)
 
 
-def source_of(notebook, cell_id):
+def read(number):
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith(number))
+    return nbformat.read(path, as_version=4)
+
+
+def cell_of(notebook, cell_id):
     (cell,) = (cell for cell in notebook.cells if cell.id == cell_id)
-    return cell.source
+    return cell
 
 
 def outputs_of(notebook):
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-
-
-def check_of_02():
-    """The cell that looks for a GPU."""
-    (path,) = (path for path in NOTEBOOKS if path.name.startswith("02"))
-    return source_of(nbformat.read(path, as_version=4), "check")
 
 
 # Cells whose numbers do not depend on trainings, which smoke mode cuts short.
@@ -52,9 +47,8 @@ DETERMINISTIC = {"01": ["rollouts", "steps", "steps-hard"], "04": ["two-lines", 
 
 
 def texts_of(notebook, cell_id):
-    (cell,) = (cell for cell in notebook.cells if cell.id == cell_id)
-    outputs = [output for output in cell.outputs if output.get("name") != "stderr"]  # progress bars
-    return [output.get("text") or output["data"]["text/plain"] for output in outputs]
+    shown = (output for output in cell_of(notebook, cell_id).outputs if output.get("name") != "stderr")
+    return [output.get("text") or output["data"]["text/plain"] for output in shown]  # without progress bars
 
 
 @pytest.mark.timeout(900)
@@ -63,18 +57,17 @@ def test_runs_in_smoke_mode_with_the_numbers_that_are_stored(path, notebook):
     executed = runner.execute(path, smoke=True)  # raises where a cell fails
     for cell_id in DETERMINISTIC.get(path.name[:2], []):
         assert texts_of(executed, cell_id) == texts_of(notebook, cell_id) != [], cell_id
-    assert [output for output in outputs_of(executed) if output.output_type == "error"] == []
     shown = "".join(output.text for output in outputs_of(executed) if output.output_type == "stream")
     assert "smoke mode" in shown, "the notebook does not look at CODA_TRL_SMOKE"
 
 
 def test_opens_in_colab(path, notebook):
     pattern = r"https://colab\.research\.google\.com/github/([\w-]+/[\w-]+)/blob/main/(\S+)\)"
-    badge = re.search(pattern, source_of(notebook, "title"))
+    badge = re.search(pattern, cell_of(notebook, "title").source)
     assert badge, "no Colab badge in the first cell"
     repository, file = badge.groups()
     assert (ROOT / file) == path
-    assert f"git+https://github.com/{repository}" in source_of(notebook, "install")
+    assert f"git+https://github.com/{repository}" in cell_of(notebook, "install").source
 
 
 def test_links_lead_somewhere_from_colab(path, notebook):
@@ -88,7 +81,7 @@ def test_links_lead_somewhere_from_colab(path, notebook):
 
 
 def test_tested_with_names_the_pinned_versions(notebook):
-    comment = source_of(notebook, "install").partition("\n")[0]
+    comment = cell_of(notebook, "install").source.partition("\n")[0]
     assert comment.startswith("# Tested with ")
     versions = re.findall(r"(\w+) (\d+\.\d+\.\d+)", comment)
     assert {name for name, _ in versions} >= {"torch", "transformers", "trl"}
@@ -98,13 +91,13 @@ def test_tested_with_names_the_pinned_versions(notebook):
 
 
 def test_device_check_stops_where_it_has_to(notebook):
-    check = source_of(notebook, "check")
+    check = cell_of(notebook, "check").source
     assert "device" in check.lower()
     assert "raise RuntimeError(" in check and "Runtime >" in check, "the check must say what to do in Colab"
 
 
 def test_a_failed_installation_stops_with_a_message(notebook, monkeypatch):
-    install = source_of(notebook, "install").replace("%pip install", "_ = 'pip install' #")
+    install = cell_of(notebook, "install").source.replace("%pip install", "_ = 'pip install' #")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(RuntimeError, match="The installation failed"):
         exec(install, {})
@@ -114,7 +107,7 @@ def test_the_one_for_a_gpu_stops_without_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setenv("CODA_TRL_SMOKE", "0")
     with pytest.raises(RuntimeError, match="T4 GPU"):
-        exec(check_of_02(), {})
+        exec(cell_of(read("02"), "check").source, {})
 
 
 @pytest.mark.parametrize("major, dtype", [(7, "float16"), (8, "bfloat16")], ids=["T4", "L4"])
@@ -127,7 +120,7 @@ def test_cards_without_bfloat16_get_float16(monkeypatch, major, dtype):
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: Properties)
     monkeypatch.setenv("CODA_TRL_SMOKE", "0")
     names = {}
-    exec(check_of_02(), names)
+    exec(cell_of(read("02"), "check").source, names)
     assert names["DTYPE"] == dtype
 
 
@@ -162,8 +155,7 @@ def settings_in(code):
 
 @pytest.mark.parametrize("number, cell", [("01", "train-settings"), ("03", "train")])
 def test_trains_as_the_recipes_do(number, cell):
-    (path,) = (path for path in NOTEBOOKS if path.name.startswith(number))
-    settings = settings_in(source_of(nbformat.read(path, as_version=4), cell))
+    settings = settings_in(cell_of(read(number), cell).source)
     settings.pop("save_strategy", None)
     assert len(settings) > 8
     for method in ("grpo", "coda"):

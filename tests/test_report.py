@@ -34,7 +34,7 @@ PAPER = json.loads((Path(__file__).parent / "fixtures" / "paper_table1.json").re
 WITHOUT_PREIMAGE = {("14b", "svamp")}
 
 
-def answers(token_factor=1.0, problems=20, benchmark="b", rungs=False, prompts=True):
+def answers(token_factor=1.0, problems=20, benchmark="b", rungs=False):
     """Four samples a problem, the later problems easier and longer."""
     return [
         sample(
@@ -45,9 +45,7 @@ def answers(token_factor=1.0, problems=20, benchmark="b", rungs=False, prompts=T
             benchmark=benchmark,
             completion=f"Wait, let me verify. What is the sum of {i} and {k} please? 5",
             finish_reason="length" if k == 3 else "stop",
-            **(
-                {"prompt": [{"role": "user", "content": f"What is the sum of {i} and {k} please?"}]} if prompts else {}
-            ),
+            prompt=[{"role": "user", "content": f"What is the sum of {i} and {k} please?"}],
             **({"rung": 1 + i % 3} if rungs else {}),
         )
         for i in range(problems)
@@ -92,6 +90,19 @@ def undrawn(monkeypatch):
 
 def read_tables(page):
     return json.loads((page.parent / "tables.json").read_text())
+
+
+@pytest.fixture
+def report(tmp_path, undrawn):
+    """Builds the report of runs, each its folders or its samples; returns `tables.json` and the text of the page."""
+
+    def build(runs, reference=None, **options):
+        samples = {name: run for name, run in runs.items() if isinstance(run, list) and isinstance(run[0], dict)}
+        runs = runs | {name: write(tmp_path / name, run) for name, run in samples.items()}
+        page = build_report(runs, reference, tmp_path / "report", **options)
+        return read_tables(page), page.read_text()
+
+    return build
 
 
 def column(table, name, row):
@@ -270,41 +281,37 @@ def about(table, run):
     return [row for row in rows if any(cell["text"] == run for cell in row)]
 
 
-def test_a_partial_run_moves_no_number_of_the_others(tmp_path, undrawn):
-    runs = {"GRPO": write_samples(tmp_path / "grpo"), "CODA": write_samples(tmp_path / "coda", token_factor=0.5)}
-    without = build_report(runs, "GRPO", tmp_path / "without")
-    runs["L1@64"] = write(tmp_path / "l1", answers()[:24])  # 6 problems
-    page = build_report(runs, "GRPO", tmp_path / "with")
-    before, after = read_tables(without)["tables"], read_tables(page)["tables"]
+def test_a_partial_run_moves_no_number_of_the_others(report):
+    runs = {"GRPO": answers(), "CODA": answers(0.5)}
+    before, _ = report(runs, "GRPO")
+    after, text = report(runs | {"L1@64": answers()[:24]}, "GRPO")  # 6 problems
     for key in ("difficulty_bands", "difficulty_buckets", "best_budgets", "overthinking"):
-        assert about(after[key], "CODA") == about(before[key], "CODA") != [], key
-    assert read_tables(page)["figures"]["token_ratio"]["data"]["CODA"]
-    text = page.read_text()
+        assert about(after["tables"][key], "CODA") == about(before["tables"][key], "CODA") != [], key
+    assert after["figures"]["token_ratio"]["data"]["CODA"]
     assert "Sorted are for GRPO and CODA 20 problems: b (20); for GRPO and L1@64 6 problems: b (6)." in text
     assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
     assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
 
 
-def test_a_run_of_single_samples_is_measured_but_does_not_sort(tmp_path, undrawn):
-    runs = {"A": write_samples(tmp_path / "A"), "B": write(tmp_path / "B", answers()[::4])}
-    page = build_report(runs, "A", tmp_path / "out")
-    assert "difficulty_bands" not in read_tables(page)["tables"]
-    assert page.read_text().count("at least two samples with a verdict (samples.jsonl) of a problem") == 3
-    page = build_report(runs, "A", tmp_path / "out", difficulty_run="A")
-    assert len(about(read_tables(page)["tables"]["difficulty_bands"], "B")) == 3
+def test_a_run_of_single_samples_is_measured_but_does_not_sort(report):
+    runs = {"A": answers(), "B": answers()[::4]}
+    content, text = report(runs, "A")
+    assert "difficulty_bands" not in content["tables"]
+    assert text.count("at least two samples with a verdict (samples.jsonl) of a problem") == 3
+    content, _ = report(runs, "A", difficulty_run="A")
+    assert len(about(content["tables"]["difficulty_bands"], "B")) == 3
 
 
-def test_runs_that_sort_can_be_named(tmp_path, undrawn):
-    runs = {name: write_samples(tmp_path / name, problems=20) for name in ("start", "GRPO", "CODA")}
-    runs["L1@64"] = write(tmp_path / "l1", answers()[:24])
-    page = build_report(runs, "GRPO", tmp_path / "report", difficulty_run="start")
-    table = read_tables(page)["tables"]["difficulty_bands"]
+def test_runs_that_sort_can_be_named(report):
+    runs = {name: answers() for name in ("start", "GRPO", "CODA")} | {"L1@64": answers()[:24]}
+    content, text = report(runs, "GRPO", difficulty_run="start")
+    table = content["tables"]["difficulty_bands"]
     assert "Sorted by" not in table["columns"] and len(about(table, "GRPO")) == 3  # one set for all
     pairs = table["columns"].index("Pairs")
     assert [row[pairs]["text"] for row in about(table, "L1@64")] == ["5", "5"]  # of its six, by part
     assert about(table, "CODA")[1][pairs]["value"] > 6
-    assert "Problems are sorted by the success rate of start." in page.read_text()
-    assert "No run is judged on the samples that sorted it" in page.read_text()
+    assert "Problems are sorted by the success rate of start." in text
+    assert "No run is judged on the samples that sorted it" in text
 
 
 def with_texts(samples, budget=None):
@@ -322,88 +329,78 @@ def renumbered(samples):
     return [each | {"problem_id": str((7 * int(each["problem_id"]) + 3) % 20)} for each in samples]
 
 
-def test_problems_are_paired_by_their_text(tmp_path, undrawn):
-    others = with_texts(answers(0.5))
-    runs = {"GRPO": write(tmp_path / "a", with_texts(answers())), "CODA": write(tmp_path / "b", others)}
-    same = read_tables(build_report(runs, "GRPO", tmp_path / "same"))
-    write(tmp_path / "b", renumbered(others))
-    shuffled = read_tables(build_report(runs, "GRPO", tmp_path / "shuffled"))
+def test_problems_are_paired_by_their_text(report):
+    reference, others = with_texts(answers()), with_texts(answers(0.5))
+    same, _ = report({"GRPO": reference, "CODA": others}, "GRPO")
+    shuffled, _ = report({"GRPO": reference, "CODA": renumbered(others)}, "GRPO")
     assert shuffled["tables"]["accuracy"]["rows"][-1] == same["tables"]["accuracy"]["rows"][-1]
     assert shuffled["tables"]["difficulty_bands"] == same["tables"]["difficulty_bands"]
     note = "b: ids stand for other problems than in GRPO; 20 of 20 problems were found again by prompt and solution"
     assert note in shuffled["missing"]["CODA"] and note not in same["missing"]["CODA"]
 
 
-def test_other_problems_under_the_same_ids_are_refused(tmp_path, undrawn):
+def test_other_problems_under_the_same_ids_are_refused(report):
     samples = with_texts(answers())
-    # Worded otherwise, with the same gold answers.
-    runs = {"GRPO": write(tmp_path / "a", samples), "L1": write(tmp_path / "b", with_texts(samples, budget=64))}
-    assert build_report(runs, "GRPO", tmp_path / "out").exists()
-    write(tmp_path / "b", renumbered(with_texts(samples, budget=64)))
+    budgets = with_texts(samples, budget=64)  # worded otherwise, with the same gold answers
+    report({"GRPO": samples, "L1": budgets}, "GRPO")
     with pytest.raises(ValueError, match="problem '.*' is not the same in 'b' of L1 and of GRPO"):
-        build_report(runs, "GRPO", tmp_path / "out")
+        report({"GRPO": samples, "L1": renumbered(budgets)}, "GRPO")
     samples[1]["solution"] = "other"  # of the second sample of problem 0
-    write(tmp_path / "b", samples)
     with pytest.raises(ValueError, match="problem '0' in 'b' have the solutions '5' and 'other'"):
-        build_report(runs, "GRPO", tmp_path / "out")
+        report({"GRPO": budgets, "L1": samples}, "GRPO")
 
 
-def test_samples_without_a_verdict_are_counted_in_captions(tmp_path, undrawn):
+def test_samples_without_a_verdict_are_counted_in_captions(report):
     samples = [each | {"correct": None} if i % 8 == 3 else each for i, each in enumerate(answers())]
-    page = build_report({"A": write(tmp_path / "a", samples)}, None, tmp_path / "out")
-    assert page.read_text().count("Answers without a verdict count for tokens alone: A 10.") == 3
-    tables = read_tables(page)["tables"]
-    right = np.mean([each["correct"] for each in samples if each["correct"] is not None])  # all of them are reflective
-    assert tables["reflection"]["rows"][0][-1]["value"] == pytest.approx(100 * right)
+    content, text = report({"A": samples})
+    assert text.count("Answers without a verdict count for tokens alone: A 10.") == 3
+    right = np.mean([each["correct"] for each in samples if each["correct"] is not None])  # all are reflective
+    assert content["tables"]["reflection"]["rows"][0][-1]["value"] == pytest.approx(100 * right)
 
 
-def test_a_single_run_is_reported_without_comparisons(tmp_path, undrawn):
-    page = build_report({"only": write_samples(tmp_path / "run")}, None, tmp_path / "report")
-    content = read_tables(page)
+def test_a_single_run_is_reported_without_comparisons(report):
+    content, text = report({"only": answers()})
     assert content["reference"] is None
     assert not any(row[0]["text"].startswith("Δ") for row in content["tables"]["accuracy"]["rows"])
     assert "difficulty_buckets" not in content["tables"]
-    text = page.read_text()
     assert "No second run with samples to compare with." in text
     assert "This needs two runs with at least two samples with a verdict" in text
     assert "no training log: no training curves" in text
 
 
-def test_missing_parts_are_named(tmp_path, undrawn):
+def test_missing_parts_are_named(tmp_path, report):
+    values = {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}, "tokens": 70}
+    unsure = {"without verdicts": {"accuracy": {"value": None}, "tokens": 9.0}}
     runs = {
         "trained": write_log(tmp_path / "train"),
-        "sampled": write_samples(tmp_path / "samples", prompts=False),
-        "summed up": tmp_path / "summary",
+        "sampled": [{key: each[key] for key in each if key != "prompt"} for each in answers()],
+        "summed up": write_summary(tmp_path / "summary", b=values, **unsure),
     }
-    values = {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}, "tokens": 70}
-    write_summary(tmp_path / "summary", b=values, **{"without verdicts": {"accuracy": {"value": None}, "tokens": 9.0}})
-    page = build_report(runs, "sampled", tmp_path / "report")
-    missing = read_tables(page)["missing"]
+    content, _ = report(runs, "sampled")
+    missing, tables = content["missing"], content["tables"]
     assert missing["trained"] == ["no evaluation: no accuracy, no tokens"]
     assert missing["sampled"] == [
         "b: samples without `prompt`, so restatements cannot be counted",
         "no training log: no training curves",
     ]
     assert missing["summed up"][0].startswith("a summary without samples: no intervals")
-    tables = read_tables(page)["tables"]
     assert column(tables["accuracy"], "b", "trained")["text"] == "–"
     assert column(tables["accuracy"], "without verdicts", "summed up")["text"] == "–"
     assert column(tables["accuracy"], "b", "summed up") == {"text": "50.0", "value": 50, "low": 40, "high": 60}
     assert column(tables["tokens"], "b", "Δ summed up")["low"] is None  # a summary cannot be paired
 
 
-def test_only_training_runs(tmp_path, undrawn):
-    page = build_report({"a": write_log(tmp_path / "a"), "b": write_log(tmp_path / "b")}, "a", tmp_path / "report")
-    assert set(read_tables(page)["tables"]) == {"training"}
-    assert page.read_text().count("Not shown.") == 5
+def test_only_training_runs(tmp_path, report):
+    content, text = report({name: write_log(tmp_path / name) for name in "ab"}, "a")
+    assert set(content["tables"]) == {"training"}
+    assert text.count("Not shown.") == 5
 
 
-def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path, undrawn):
+def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path, report):
     samples = answers()[:-1]
     samples[0]["correct"] = None
-    folder = broken(write(tmp_path / "a", samples), "summary.json", '{"complete": false}')
-    page = build_report({"A": folder}, None, tmp_path / "page")
-    missing, text = read_tables(page)["missing"]["A"], page.read_text()
+    content, text = report({"A": broken(write(tmp_path / "a", samples), "summary.json", '{"complete": false}')})
+    missing = content["missing"]["A"]
     assert "b: between 3 and 4 samples a problem" in missing
     assert "b: 1 samples without a verdict, which count for tokens alone" in missing
     assert 0 < text.index("<strong>Unfinished.</strong> A: the evaluation in") < text.index("<nav")
@@ -445,20 +442,19 @@ def test_a_summary_that_cannot_be_used_is_named(tmp_path, summary, message):
         ("trainer_state.json", '{"log_history": [{"loss": 1}]}', "every entry of `log_history` needs a `step`"),
     ],
 )
-def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, undrawn, name, content, message):
-    page = build_report({"A": broken(write_samples(tmp_path / "a"), name, content)}, None, tmp_path / "page")
-    assert any(message in sentence for sentence in read_tables(page)["missing"]["A"])
-    assert column(read_tables(page)["tables"]["accuracy"], "b", "A")["value"] > 0
+def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, report, name, content, message):
+    shown, _ = report({"A": broken(write_samples(tmp_path / "a"), name, content)})
+    assert any(message in sentence for sentence in shown["missing"]["A"])
+    assert column(shown["tables"]["accuracy"], "b", "A")["value"] > 0
     (tmp_path / "alone").mkdir()
     with pytest.raises(ValueError, match=re.escape(message)):
         load_run("A", [broken(tmp_path / "alone", name, content)])
 
 
 @pytest.mark.parametrize("prompt", [7, [7], [{"role": "user"}], {"text": "x"}, [{"content": [{"type": "text"}]}]])
-def test_samples_with_a_prompt_that_is_no_text_are_shown(tmp_path, prompt, undrawn):
-    samples = [each | {"prompt": prompt} for each in answers()]
-    page = build_report({"A": write(tmp_path / "a", samples)}, None, tmp_path / "page")
-    assert any("restatements cannot be counted" in sentence for sentence in read_tables(page)["missing"]["A"])
+def test_samples_with_a_prompt_that_is_no_text_are_shown(report, prompt):
+    content, _ = report({"A": [each | {"prompt": prompt} for each in answers()]})
+    assert any("restatements cannot be counted" in sentence for sentence in content["missing"]["A"])
 
 
 @pytest.mark.filterwarnings("error")
@@ -477,10 +473,9 @@ def test_answers_and_references_of_no_tokens_are_shown(tmp_path):
     assert column(tables["tokens"], "b", "Δ some")["text"] == "–"  # no number is so many percent of none
 
 
-def test_a_benchmark_may_be_called_average(tmp_path, undrawn):
-    samples = answers(benchmark="Average") + answers(benchmark="other")
-    table = read_tables(build_report({"A": write(tmp_path / "a", samples)}, None, tmp_path / "page"))["tables"]
-    assert table["accuracy"]["columns"] == ["", "Average", "other", "Average of all"]
+def test_a_benchmark_may_be_called_average(report):
+    content, _ = report({"A": answers(benchmark="Average") + answers(benchmark="other")})
+    assert content["tables"]["accuracy"]["columns"] == ["", "Average", "other", "Average of all"]
 
 
 @pytest.mark.slow
@@ -553,7 +548,7 @@ def test_texts_are_not_kept_in_memory(tmp_path):
     assert peak < 1e6
 
 
-def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, undrawn):
+def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, report):
     sets = {"easy_rungs": PROMPTS.select(range(4)), "hard": PROMPTS.select(range(4))}
     settings = {
         "coda_tau_easy": 0.9,
@@ -563,8 +558,7 @@ def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, undrawn):
         "save_steps": 2,
     }
     train(tiny_model, tmp_path / "run", odd, PROMPTS, eval_dataset=sets, max_steps=2, **settings)
-    runs = {"GRPO": write_samples(tmp_path / "grpo"), "run": [write_samples(tmp_path / "coda"), tmp_path / "run"]}
-    content = read_tables(build_report(runs, "GRPO", tmp_path / "report"))
+    content, _ = report({"GRPO": answers(), "run": [write_samples(tmp_path / "coda"), tmp_path / "run"]}, "GRPO")
     bands = content["tables"]["difficulty_bands"]["rows"]
     assert {row[0]["text"] for row in bands} == {"easy (success ≥ 90%)", "medium", "hard (success ≤ 25%)"}
     figures = content["figures"]
@@ -599,25 +593,24 @@ def test_the_tone_of_a_difference(low, high, better, tone):
     assert difference(Estimate(1.0, low, high), higher_is_better=better).tone == tone
 
 
-def test_the_main_results_may_have_intervals(tmp_path, undrawn):
-    runs = {"GRPO": write_samples(tmp_path / "a"), "CODA": write_samples(tmp_path / "b", token_factor=0.5)}
-    tex = (build_report(runs, "GRPO", tmp_path / "page").parent / "tables" / "main_results.tex").read_text()
+def test_the_main_results_may_have_intervals(tmp_path, report):
+    runs, path = {"GRPO": answers(), "CODA": answers(0.5)}, tmp_path / "report" / "tables" / "main_results.tex"
+    report(runs, "GRPO")
+    tex = path.read_text()
     assert r"\tiny" not in tex and r"\approx" not in tex and tex.count(r"\begin{tabular}") == 1
-    build_report(runs, "GRPO", tmp_path / "page", intervals=True)
-    tex = (tmp_path / "page" / "tables" / "main_results.tex").read_text()
+    report(runs, "GRPO", intervals=True)
+    tex = path.read_text()
     assert tex.count(r"\tiny [") == 6 and r"$\approx$ 0.0" in tex and tex.count(r"\begin{tabular}") == 2
 
 
-def test_benchmarks_are_chosen_and_grouped(tmp_path, undrawn):
+def test_benchmarks_are_chosen_and_grouped(tmp_path, report):
     runs = {}
     for name, factor in (("GRPO", 1), ("CODA", 0.5)):
-        samples = [answers(factor, benchmark=benchmark) for benchmark in ("aime24", "aime25", "x")]
-        runs[name] = write(tmp_path / name, itertools.chain(*samples))
+        runs[name] = sum((answers(factor, benchmark=benchmark) for benchmark in ("aime24", "aime25", "x")), start=[])
     values = {name: {"accuracy": 0.25, "tokens": spent} for name, spent in (("aime24", 10), ("aime25", 20), ("x", 1))}
     runs["summed up"] = write_summary(tmp_path / "summary", **values)
     groups = {"AIME": ["aime24", "aime25"]}
-    page = build_report(runs, "GRPO", tmp_path / "page", groups=groups, benchmarks=["aime24", "aime25"])
-    content = read_tables(page)
+    content, _ = report(runs, "GRPO", groups=groups, benchmarks=["aime24", "aime25"])
     assert content["tables"]["accuracy"]["columns"] == ["", "aime24", "aime25", "Average"]
     drawn = content["figures"]["accuracy_against_tokens"]["data"]
     assert set(drawn) == {"AIME"} and drawn["AIME"]["summed up"]["tokens"]["value"] == 15
@@ -634,22 +627,21 @@ def test_benchmarks_are_chosen_and_grouped(tmp_path, undrawn):
         ({"change_of": "VLP"}, "change_of='VLP' is not among the runs: GRPO, CODA, summed up"),
     ):
         with pytest.raises(ValueError, match=message):
-            build_report(runs, "GRPO", tmp_path / "page", **wrong)
+            report(runs, "GRPO", **wrong)
 
 
-def test_checkpoints_are_shown_over_their_steps(tmp_path, undrawn):
-    runs = {"GRPO": write_samples(tmp_path / "grpo"), "CODA": [write_samples(tmp_path / "coda", 0.5)]}
-    runs["CODA"].append(write_log(tmp_path / "log"))  # 40 steps
-    for step, factor in ((20, 0.75), (0, 1)):
-        runs[f"CODA@checkpoint-{step}"] = write_samples(tmp_path / str(step), factor)
-    content = read_tables(build_report(runs, "GRPO", tmp_path / "page"))
+def test_checkpoints_are_shown_over_their_steps(tmp_path, report):
+    last = [write_samples(tmp_path / "coda", 0.5), write_log(tmp_path / "log")]  # of 40 steps
+    runs = {"GRPO": answers(), "CODA": last}
+    checkpoints = {f"CODA@checkpoint-{step}": answers(factor) for step, factor in ((20, 0.75), (0, 1))}
+    content, _ = report(runs | checkpoints, "GRPO")
     course = content["figures"]["checkpoints"]["data"]["b"]["CODA"]
     assert course["steps"] == [0, 20, 40]
     assert [point["value"] for point in course["tokens"]] == pytest.approx([61, 45.75, 30.5], abs=0.5)
     assert [row[1]["text"] for row in content["tables"]["checkpoints"]["rows"]] == ["0", "20", "40"]
     assert [row[0]["text"] for row in content["tables"]["accuracy"]["rows"]] == ["GRPO", "CODA", "Δ CODA"]
-    alone = build_report({name: run for name, run in runs.items() if "@" in name}, None, tmp_path / "page")
-    assert set(read_tables(alone)["tables"]) == {"checkpoints"}
+    alone, _ = report(checkpoints)
+    assert set(alone["tables"]) == {"checkpoints"}
 
 
 def test_markdown_and_latex_escape_what_they_must():

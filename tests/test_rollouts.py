@@ -31,33 +31,6 @@ def script(trainer, *turns: list[str]):
 CALL = '<tool_call>\n{"name": "multiply", "arguments": {"a": 3, "b": 4}}\n</tool_call><|im_end|>'
 
 
-def test_results_of_tools_are_not_the_model_s_length(tool_model, tmp_path):
-    def multiply(a: int, b: int) -> str:
-        """
-        Multiplies two integers.
-
-        Args:
-            a: The first.
-            b: The second.
-
-        Returns:
-            Their product, at length.
-        """
-        return f"{a * b}" + "!" * 150
-
-    trainer = make(tool_model, tmp_path, right, tools=[multiply])
-    script(trainer, [CALL, "12<|im_end|>", CALL, "1" * 100 + "<|im_end|>"], ["12<|im_end|>", "Twelve.<|im_end|>"])
-    trainer.train()
-
-    call = len(trainer.processing_class(CALL)["input_ids"])
-    assert list(trainer._logs["extra"]["coda/length"]) == [call + 3, 3, call + 8, 101]
-    assert trainer.state.log_history[0]["tools/call_frequency"] == 0.5
-    whole = [len(json.dumps(messages)) for messages in trainer._logs["completion"]]
-    assert whole[0] > whole[3]  # with the tool's answer, the first is the longest; on its own, the last is
-    term = list(trainer._logs["rewards"]["length_shaping"])
-    assert min(term) == term[3] and max(term) == term[1]
-
-
 class Multiplication:
     """An environment whose method is a tool and which judges the answer itself."""
 
@@ -74,13 +47,29 @@ class Multiplication:
             b: The second.
 
         Returns:
-            Their product.
+            Their product, at length.
         """
         self.calls += 1
         return f"{a * b}" + "!" * 150
 
     def get_reward(self) -> float:
         return float(self.calls > 0)
+
+
+def test_results_of_tools_are_not_the_model_s_length(tool_model, tmp_path):
+    environment = Multiplication()
+    environment.reset()
+    trainer = make(tool_model, tmp_path, right, tools=[environment.multiply])
+    script(trainer, [CALL, "12<|im_end|>", CALL, "1" * 100 + "<|im_end|>"], ["12<|im_end|>", "Twelve.<|im_end|>"])
+    trainer.train()
+
+    call = len(trainer.processing_class(CALL)["input_ids"])
+    assert list(trainer._logs["extra"]["coda/length"]) == [call + 3, 3, call + 8, 101]
+    assert trainer.state.log_history[0]["tools/call_frequency"] == 0.5
+    whole = [len(json.dumps(messages)) for messages in trainer._logs["completion"]]
+    assert whole[0] > whole[3]  # with the tool's answer, the first is the longest; on its own, the last is
+    term = list(trainer._logs["rewards"]["length_shaping"])
+    assert min(term) == term[3] and max(term) == term[1]
 
 
 def test_environment_owns_the_reward_that_is_shaped(tool_model, tmp_path):

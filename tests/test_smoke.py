@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ import smoke
 import torch
 from checks import check_learning, check_shaping, read_history, read_rollouts
 from child_processes import has_ended, wait_until
+from made_samples import read_lines, write_lines
 from processes import LAUNCH, Command, serve_command
 from smoke import CASES, Case, Place, run_case
 
@@ -111,22 +113,11 @@ def test_right_rewards_pass(folder):
     assert found["shaped_share"] == 0.5  # the easy group of each step
 
 
-@pytest.mark.parametrize(
-    "column, name",
-    {
-        "ladder_reward": "base reward",
-        "coda/length": "length",
-        "length_shaping": "shaping term",
-        "advantage": "advantage",
-    }.items(),
-)
-def test_a_wrong_value_in_the_table_is_found(folder, column, name):
+def harm_table(folder: Path, column: str) -> None:
     path = folder / "completions" / "completions_00002.parquet"
     table = pd.read_parquet(path).astype(float)
     table.loc[1, column] += 1e-3
     table.to_parquet(path)
-    with pytest.raises(RuntimeError, match=f"step 2: {name} differs by 0.001"):
-        check_shaping(folder, 2, GROUP_SIZE, STEPS)
 
 
 def log(folder: Path, **entries: float) -> None:
@@ -134,23 +125,31 @@ def log(folder: Path, **entries: float) -> None:
     (folder / "state.json").write_text(json.dumps({"log_history": history}))
 
 
-def test_a_wrong_mean_and_missing_steps_are_found(folder):
-    with pytest.raises(RuntimeError, match="2 steps logged"):
-        check_shaping(folder, 2, GROUP_SIZE, STEPS + 1)
-    log(folder, reward=0.9)
-    with pytest.raises(RuntimeError, match="mean reward differs by"):
-        check_shaping(folder, 2, GROUP_SIZE, STEPS)
-
-
-def test_idle_shaping_is_found(folder):
-    """Nobody is ever right: there is nothing to shape."""
+def never_right(folder: Path) -> None:
+    """There is nothing to shape."""
     for path in folder.glob("rollouts-*.jsonl"):
-        rows = [json.loads(line) | {"rewards": [0.0] * 4} for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_lines(path, [row | {"rewards": [0.0] * 4} for row in read_lines(path)])
     for path in (folder / "completions").iterdir():
         pd.read_parquet(path).assign(ladder_reward=0.0, length_shaping=0.0, advantage=0.0).to_parquet(path)
     log(folder, reward=0.0)
-    with pytest.raises(RuntimeError, match="no reward was shaped"):
+
+
+@pytest.mark.parametrize(
+    "harm, message",
+    [
+        (partial(harm_table, column="ladder_reward"), "step 2: base reward differs by 0.001"),
+        (partial(harm_table, column="coda/length"), "step 2: length differs by 0.001"),
+        (partial(harm_table, column="length_shaping"), "step 2: shaping term differs by 0.001"),
+        (partial(harm_table, column="advantage"), "step 2: advantage differs by 0.001"),
+        (partial(log, reward=0.9), "mean reward differs by"),
+        (never_right, "no reward was shaped"),
+    ],
+)
+def test_a_wrong_value_and_idle_shaping_are_found(folder, harm, message):
+    with pytest.raises(RuntimeError, match="2 steps logged"):
+        check_shaping(folder, 2, GROUP_SIZE, STEPS + 1)
+    harm(folder)
+    with pytest.raises(RuntimeError, match=message):
         check_shaping(folder, 2, GROUP_SIZE, STEPS)
 
 
