@@ -224,7 +224,7 @@ def counted(table: Table) -> str:
         NOT: "do not hold",
         UNTOLD: "cannot be told",
         NOT_TESTABLE: "cannot be tested here",
-        NOT_RUN: "wait for their runs",
+        NOT_RUN: "are not run yet",
     }
     parts = [f"{found[verdict]} {said}" for verdict, said in words.items() if found[verdict]]
     return f"Of {len(table.rows)} claims {', '.join(parts)}.\n"

@@ -1,7 +1,7 @@
-"""A repetition with other seeds, held against what is stated.
+"""A repetition with other seeds, compared with what is stated.
 
 A 95% interval of a table says where the mean over seeds and problems lies, not where the next mean of a few seeds
-falls: that is a prediction interval ([`new_run`]), and it is what a repetition is held against here.
+falls: that is a prediction interval ([`new_run`]), and it is what a repetition is compared with here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from .results import RESOLUTION, Results, change, new_run, value
 from .runs import Row
 from .tables import BY_RUNG, METHODS, span
 
-# Share of the numbers that must lie inside. 95% or more is expected, but the numbers of a run go together, and so do
+# Share of the numbers that must lie inside. 95% or more is expected, but the numbers of a run are correlated, as are
 # runs with the same seed: by simulation, fewer than this lie inside in one fair repetition of twenty-five.
 ENOUGH = 0.85
 
@@ -83,19 +83,19 @@ def counts_table(found: pd.DataFrame) -> Table:
         key="repetition",
         title="New seeds inside their 95% prediction intervals",
         caption="Expected: 95%. Numbers that vary: those whose interval is wider than the least width, half a point "
-        "or half a token either way; the others say little. Single seeds are held against the interval for one run.",
+        "or half a token either way; the others say little. Single seeds: by the interval for one run.",
         header=["Numbers", "Means over the new seeds", "… of numbers that vary", "Single new seeds"],
         rows=rows,
     )
 
 
 def outside_table(found: pd.DataFrame) -> Table:
-    """The numbers whose new mean lies elsewhere."""
+    """The numbers whose new mean lies outside."""
     rows = [
         [text(each.group), text(each.label), text(span(each.expected, 2)), number(each.mean, digits=2)]
         for each in found[~found["inside"].astype(bool)].itertuples()
     ]
-    caption = "Numbers with their mean over the new seeds, where it lies elsewhere than expected." if rows else "None."
+    caption = "Numbers whose mean over the new seeds lies outside the expected interval." if rows else "None."
     return Table("outside", "Outside", caption, ["Kind", "Number", "Expected", "New seeds"], rows)
 
 
@@ -125,5 +125,5 @@ def outcome(counts: Table, claims: Table) -> str:
     same = sum(row[-3].text == row[-2].text for row in claims.rows)
     return (
         f"With new seeds, {counts.rows[-1][1].text} means lie inside their 95% prediction intervals, and {same} of "
-        f"{len(claims.rows)} claims get the verdict that they had."
+        f"{len(claims.rows)} claims keep their verdict."
     )

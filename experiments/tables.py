@@ -124,8 +124,8 @@ def buckets(results: Results, names: Sequence[str] = SHAPED) -> Table:
     return Table(
         key="buckets",
         title="By difficulty: tokens over those of GRPO, and difference in accuracy",
-        caption="For every seed, problems are sorted by their success rate over all other seeds of GRPO and CODA, so "
-        f"that no run is judged on what sorted it; the hardest first. {CAPTION} {NOISE}",
+        caption="For every seed, problems are sorted by their success rate over all other seeds of GRPO and CODA, the "
+        f"hardest first. {CAPTION} {NOISE}",
         header=["Percentile", "Problems", "GRPO's accuracy", *of_names],
         rows=rows,
     )
@@ -186,7 +186,7 @@ _VARIANTS = ("coda", "coda-correct", "coda-scaled", "coda-group-8", "coda-group-
 # The paper's ablations (its appendix), those it lacks, and L1: title and runs by label, by the table's key.
 SETTINGS = {
     "l1_budgets": (
-        "L1 by the budget it is told, and two methods that are told none",
+        "L1 by its token budget, and two methods without one",
         _labels([*(f"l1@{budget}" for budget in L1_BUDGETS), "grpo", "coda"]),
     ),
     "alpha": ("Easy-side penalty α", _strengths("α", "alpha")),
@@ -214,7 +214,7 @@ def settings(results: Results, key: str) -> Table:
 
 
 def new_runs(results: Results) -> Table:
-    """Where one more run, and the mean of as many as there are, will land: what a repetition is held against."""
+    """Where one more run, and the mean of as many as there are, will land: what a repetition is compared with."""
 
     def landing(rows: np.ndarray | None, runs: int) -> Cell:
         if rows is None:

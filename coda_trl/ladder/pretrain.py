@@ -20,7 +20,7 @@ from .tokenizer import build_tokenizer
 RUNG_SHARES = {1: 0.10, 2: 0.10, 3: 0.15, 4: 0.20, 5: 0.20, 6: 0.25}
 # A direct answer is one token among the many of longer styles; without a weight it would hardly be learned.
 DIRECT_ANSWER_WEIGHT = 5
-# Share of the demonstrations that are asked for with a length, which they keep to by half: a model that has read such
+# Share of the demonstrations that ask for a length, and by what it may differ from theirs: the model has read such
 # sentences, as language models have, but has not been trained to obey them.
 BUDGET_SHARE = 0.2
 BUDGET_RANGE = (0.5, 1.5)

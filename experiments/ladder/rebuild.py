@@ -1,8 +1,8 @@
-"""Rebuilds every table, every figure and the page from `results.jsonl`, or holds a repetition against it.
+"""Rebuilds every table, every figure and the page from `results.jsonl`, or compares a repetition with it.
 
 python -m experiments.ladder.rebuild                            # tables, figures, docs/reproduction.md
-python -m experiments.ladder.rebuild --check                    # hold the committed repetition against it
-python -m experiments.ladder.rebuild --check runs/again.jsonl   # hold runs with other seeds against it
+python -m experiments.ladder.rebuild --check                    # compare the committed repetition
+python -m experiments.ladder.rebuild --check runs/again.jsonl   # compare runs with other seeds
 """
 
 import argparse
@@ -87,7 +87,7 @@ def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> d
         "outcome": f"{outcome(by_key['repetition'], by_key['repeated_claims'])}\n",
         "runs": about(results),
         "runs-again": about(repetition),
-        "missing": f"Not run yet: {'; '.join(lacking)}.\n" if lacking else "Every run of the matrix is there.\n",
+        "missing": f"Not run yet: {'; '.join(lacking)}.\n" if lacking else "All runs are complete.\n",
     }
     return {key: markdown(table) for key, table in by_key.items()} | figures | texts
 
@@ -109,7 +109,7 @@ def build(results: Results, repetition: Results) -> None:
 
 
 def check(results: Results, repetition: Results, console: Console) -> bool:
-    """Holds runs with other seeds against the stated ones, prints the outcome, and returns whether they agree."""
+    """Compares runs with other seeds with the stated ones, prints the outcome, and returns whether they agree."""
     found = numbers(results, repetition)
     counts, claims = counts_table(found), repeated_claims_table(results, repetition)
     changed = [[row[0], *row[-3:]] for row in claims.rows if row[-3] != row[-2]]
@@ -119,9 +119,9 @@ def check(results: Results, repetition: Results, console: Console) -> bool:
     share = found["inside"].mean()
     console.print(
         f"{outcome(counts, claims)} {'Enough' if share >= ENOUGH else 'Too few'}: {ENOUGH:.0%} must lie inside, which "
-        "a fair repetition misses about once in 25 times, since the numbers of a run go together.\n"
-        "These intervals are for the mean over so many seeds as are new. Those of the other tables are for another "
-        "thing, the mean over all seeds and problems that there could be.",
+        "a fair repetition misses about once in 25 times, since the numbers of a run are correlated.\n"
+        "These are prediction intervals for the mean over the new seeds; those of the other tables are for the mean "
+        "over all seeds and problems.",
         markup=False,
     )
     return share >= ENOUGH
@@ -136,7 +136,7 @@ def main() -> int:
         nargs="?",
         const=RESULTS,
         metavar="FILE",
-        help="Hold the runs with other seeds in this file (default: %(const)s) against the results.",
+        help="Compare the runs with other seeds in this file (default: %(const)s) with the results.",
     )
     args, console = parser.parse_args(), Console()
     results, _ = read(args.results)

@@ -81,9 +81,9 @@ def about(rows: Sequence[Row]) -> str:
     return (
         f"{len(trained)} trainings of {trained[0]['shared']['steps']} steps, warm starts: "
         f"{len({row['warm_start'] for row in rows})}, on {', '.join(sorted({row['device'] for row in trained}))}; "
-        f"{len(evaluated)} of them evaluated. With others beside, these took {min(seconds):.0f} to {max(seconds):.0f} "
-        f"s to train (median {statistics.median(seconds):.0f}), and {min(waited):.0f} to {max(waited):.0f} s to "
-        "evaluate.\n"
+        f"{len(evaluated)} of them evaluated. With other runs on the same GPU, training took {min(seconds):.0f} to "
+        f"{max(seconds):.0f} s (median {statistics.median(seconds):.0f}), evaluation {min(waited):.0f} to "
+        f"{max(waited):.0f} s.\n"
     )
 
 
