@@ -132,8 +132,9 @@ def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str
         for result in json.loads(path.read_text())["results"]:
             model = result["recipe"].partition("/")[0]
             gpus = str(result["processes"])
-            if "server" in result:
-                gpus += f" + {result['server']['cards']} serving"
+            servers = result.get("servers")
+            if servers:
+                gpus += f" + {servers} serving"
             if result["ranks"]:
                 gpus += f" {result['ranks'][0]['card']}"
             head = f"| {model} | {gpus} | `{result['sharding']}` | {result['rollouts']} "
@@ -146,7 +147,7 @@ def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str
                     for moment in ("training", "generation")
                 }
                 # Beside a server, nothing but the training state is estimated for generation.
-                generated = result["rollouts"] == "generated" and "server" not in result
+                generated = result["rollouts"] == "generated" and not servers
                 estimates = [result["estimate"][f"{moment}_peak"] / GIB for moment in ("training", "generation")]
                 generation = f"{estimates[1]:.1f} | {peaks['generation'][0]}" if generated else "| "
                 memory.append(f"{head}| {estimates[0]:.1f} | {' | '.join(peaks['training'])} | {generation} |")
