@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import gzip
-import importlib.util
 import io
 import re
 import runpy
@@ -12,7 +11,6 @@ import sys
 import tomllib
 from contextlib import redirect_stdout
 from pathlib import Path
-from types import ModuleType
 
 import pandas
 import pytest
@@ -21,7 +19,7 @@ import trl.trainer.grpo_config
 import trl.trainer.grpo_trainer
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from test_recipes import arguments, parse
+from test_recipes import arguments, name, parse
 
 from coda_trl import CodaGRPOConfig, shape_rewards
 from coda_trl.data import SOURCES
@@ -39,10 +37,6 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]  # the reference is doc
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 
 
-def name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
 @functools.cache
 def tokens(path: Path) -> list[Token]:
     """Blocks and, flattened, what is inside lines."""
@@ -56,13 +50,6 @@ def fences(path: Path, language: str) -> list[Token]:
 
 def inline_code(path: Path) -> list[str]:
     return [token.content for token in tokens(path) if token.type == "code_inline"]
-
-
-def load_script(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # Code
@@ -275,7 +262,7 @@ def test_settings_exist(path):
 
 
 def test_reference_is_in_step_with_the_docstrings():
-    pages = load_script(DOCS / "make_reference.py").render()
+    pages = runpy.run_path(str(DOCS / "make_reference.py"))["render"]()
     written = {path.name: path.read_text() for path in (DOCS / "reference").glob("*.md")}
     stale = {page for page in pages.keys() | written.keys() if pages.get(page) != written.get(page)}
     assert stale == set(), "run `python docs/make_reference.py`"
@@ -283,13 +270,13 @@ def test_reference_is_in_step_with_the_docstrings():
 
 def test_tables_are_in_step_with_the_code(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
-    for page, mark, table in load_script(DOCS / "tables.py").tables():
+    for page, mark, table in runpy.run_path(str(DOCS / "tables.py"))["tables"]():
         written = (DOCS / page).read_text()
         assert f"<!-- begin {mark} -->\n{table}\n<!-- end -->" in written, "run `python docs/tables.py`"
 
 
 def test_the_command_for_one_gpu_is_that_of_the_table(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
-    flags = load_script(DOCS / "tables.py").ONE_GPU_LORA.split()
+    flags = runpy.run_path(str(DOCS / "tables.py"))["ONE_GPU_LORA"].split()
     (command,) = [line for line in commands(DOCS / "scaling.md") if "--use_peft" in line]
     assert [word for word in flags if word not in command.split()] == []

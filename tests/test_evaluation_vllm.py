@@ -179,7 +179,7 @@ def start(tmp_path, *arguments, **options):
 def test_a_run_ends_whatever_becomes_of_its_replica(stand_in, tmp_path, model, consumer, returncode, message):
     run = start(tmp_path, model, "600", "1000", consumer, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        output, errors = run.communicate(timeout=60)
+        output, errors = run.communicate(timeout=300)
     finally:
         run.kill()
     if model == "talkative":

@@ -1,10 +1,11 @@
 """The notebooks run from the top, offline, and are stored as they should be."""
 
 import ast
-import importlib.util
 import json
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -13,9 +14,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
-spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
+runner = SimpleNamespace(**runpy.run_path(str(ROOT / "notebooks" / "execute.py")))
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)

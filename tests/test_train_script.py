@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from train_script import PATH, TRAIN, write_recipe
+from train_script import PATH, TRAIN, record_trainers, write_recipe
 from transformers import AutoConfig, AutoTokenizer
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
@@ -20,16 +20,7 @@ def recipe(tiny_model, tmp_path) -> list[str]:
 
 @pytest.fixture
 def trainers(monkeypatch) -> list:
-    """The trainers that the script makes."""
-    made = []
-
-    class Recorded(TRAIN.CodaGRPOTrainer):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            made.append(self)
-
-    monkeypatch.setattr(TRAIN, "CodaGRPOTrainer", Recorded)
-    return made
+    return record_trainers(monkeypatch)
 
 
 def test_script_trains_as_many_steps_as_the_dry_run_says_and_saves(recipe, trainers, tmp_path):

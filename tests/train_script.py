@@ -29,6 +29,19 @@ RECIPE = {
 }
 
 
+def record_trainers(monkeypatch) -> list:
+    """A list that will hold the trainers which the script makes."""
+    made = []
+
+    class Recorded(TRAIN.CodaGRPOTrainer):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    monkeypatch.setattr(TRAIN, "CodaGRPOTrainer", Recorded)
+    return made
+
+
 def write_recipe(folder: Path, model: str) -> list[str]:
     """Arguments of a run into `folder / "out"`."""
     path = folder / "recipe.yaml"

@@ -14,7 +14,7 @@ os.environ.setdefault("VLLM_CPU_CI_ENV", "1")  # no compiling: it would take lon
 import pytest
 import torch
 import vllm
-from train_script import TRAIN
+from train_script import TRAIN, record_trainers
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -56,12 +56,7 @@ def colocated_engine():
 @pytest.fixture
 def train(colocated_engine, tmp_path, monkeypatch):
     """Runs `recipes/train.py` with the ladder's recipe for CODA, batches of 32 completions; returns the trainer."""
-    trainers = []
-
-    class Recorded(TRAIN.CodaGRPOTrainer):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            trainers.append(self)
+    trainers = record_trainers(monkeypatch)
 
     def run(settings: dict):
         common = {
@@ -79,7 +74,6 @@ def train(colocated_engine, tmp_path, monkeypatch):
         return trainers[-1]
 
     monkeypatch.chdir(RECIPES.parent)  # the recipe names the checkpoint from there
-    monkeypatch.setattr(TRAIN, "CodaGRPOTrainer", Recorded)
     # It destroys the process group, which the engine goes on using.
     monkeypatch.setattr("accelerate.Accelerator.end_training", lambda self: None)
     return run
