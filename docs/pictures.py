@@ -88,7 +88,7 @@ def gates() -> Figure:
 
 
 def advantages() -> Figure:
-    """What GRPO and CODA push, completion by completion, in an easy, a middling and a hard group."""
+    """What GRPO and CODA push, completion by completion, in an easy, a medium and a hard group."""
     lengths = torch.linspace(500, 8000, GROUP).round()
     groups = {
         "Easy: 16 of 16 right": torch.ones(GROUP),
@@ -110,7 +110,7 @@ def advantages() -> Figure:
 
 
 def methods() -> Figure:
-    """What every method adds to the reward of an answer, by its length, in an easy, a middling and a hard group."""
+    """What every method adds to the reward of an answer, by its length, in an easy, a medium and a hard group."""
     lengths = torch.linspace(500, 8000, GROUP).round()
     strengths = {"window": 8000, "alp_beta": 0.3 / 8000}  # both are in tokens, and meant for longer answers
     styles = run_styles(["coda", "vlp", "asrr", "linear", "alp", "gr3"], "coda")

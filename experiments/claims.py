@@ -182,10 +182,10 @@ TESTABLE = [claim for claim in CLAIMS if claim.rule]
 
 # What the verdicts mean, for whatever shows them; the page says the same in more words.
 VERDICTS = (
-    "Holds: the whole 95% interval agrees with the claim, in the form given under Number. Holds weakly: only the 80% "
-    "interval does. Does not hold: the whole 95% interval contradicts the claim or, where it claims a difference, "
+    "Holds: all of the 95% interval agrees with the claim, in the form given under Number. Holds weakly: only the 80% "
+    "interval does. Does not hold: all of the 95% interval contradicts the claim or, where it claims a difference, "
     f"lies within what counts as none ({SAME_ACCURACY:g} point of accuracy, {SAME_TOKENS:g}% of tokens, 5 points of a "
-    "share of answers). Cannot be told: none of these; claim and contrary are both compatible with the runs."
+    "share of answers). Cannot be told: none of these."
 )
 
 

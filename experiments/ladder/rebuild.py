@@ -71,8 +71,8 @@ def about(results: Results) -> str:
     steps, median = trained[0]["shared"]["steps"], seconds[len(seconds) // 2]
     where = sorted({f"{line['device']}, torch {line['versions']['torch']}" for line in trained})
     return (
-        f"{len(trained)} trainings of {steps} steps, {median:.0f} s each (median; {sum(seconds) / 3600:.1f} h "
-        f"together; {'; '.join(where)}).\n"
+        f"{len(trained)} trainings of {steps} steps: median {median:.0f} s, {sum(seconds) / 3600:.1f} h in total "
+        f"({'; '.join(where)}).\n"
     )
 
 
