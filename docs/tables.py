@@ -93,7 +93,7 @@ def length_stats_table(groups: int = 20_000) -> str:
 def memory_table() -> str:
     """What the dry run estimates for the recipes of the paper, in GiB a GPU."""
     lines = [
-        "| Model | GPUs | Shared by | Weights, gradients, Adam, reference | vLLM | Backward pass | "
+        "| Model | GPUs | Sharding | Weights, gradients, Adam, reference | vLLM | Backward pass | "
         "Peak, generation | Peak, backward |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -120,12 +120,12 @@ def memory_table() -> str:
 def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str, str]:
     """Memory and time of the recipes as `benchmarks/gpu/recipes.py` measured them, one row a run."""
     memory = [
-        "| Model | GPUs | Shared by | Rollouts | Backward, estimate | measured | held "
+        "| Model | GPUs | Sharding | Rollouts | Backward, estimate | measured | held "
         "| Generation, estimate | measured |",
         "| --- " * 9 + "|",
     ]
     time = [
-        "| Model | GPUs | Shared by | Rollouts | Tokens/s, update | with TRL's micro-batches | rollout |",
+        "| Model | GPUs | Sharding | Rollouts | Tokens/s, update | with TRL's micro-batches | rollout |",
         "| --- " * 7 + "|",
     ]
     for path in sorted(folder.glob("recipes-qwen3-*.json")):
