@@ -36,10 +36,10 @@ class CodaGRPOConfig(GRPOConfig):
     r"""
     Configuration class for the [`CodaGRPOTrainer`].
 
-    [`CodaGRPOConfig`] inherits every parameter from [`~trl.GRPOConfig`] and adds those of the length shaping. Two
-    inherited defaults change, to the objective of the [CODA paper](https://huggingface.co/papers/2603.08659):
-    `scale_rewards="none"` (dividing by the standard deviation of an all-correct group would blow the shaping term up
-    to full size) and `loss_type="dapo"` (every token weighs the same). `beta` stays TRL's KL coefficient.
+    [`CodaGRPOConfig`] inherits every parameter from [`~trl.GRPOConfig`] and adds those of the length shaping. The
+    objective is that of the [CODA paper](https://huggingface.co/papers/2603.08659): `scale_rewards` is `"none"` by
+    default (dividing by the standard deviation of an all-correct group would blow the shaping term up to full size),
+    `loss_type` is `"dapo"`, as in TRL (every token weighs the same). `beta` stays TRL's KL coefficient.
 
     Parameters:
         scale_rewards (`str`, *optional*, defaults to `"none"`):
