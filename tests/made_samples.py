@@ -12,11 +12,12 @@ def sample(problem: str | int = "p", correct: bool | None = True, tokens: int = 
 
 
 def read_lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def write_lines(path: Path, rows: Iterable[dict]) -> None:
-    """Writes the rows, and makes the folder."""
+def write_lines(path: Path, rows: Iterable[dict]) -> Path:
+    """Writes the rows, and makes the folder. Returns the path."""
     text = "".join(json.dumps(row) + "\n" for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -4,6 +4,7 @@ import itertools
 import json
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -213,29 +214,29 @@ def test_interval_covers_the_truth_as_often_as_it_says(seeds, spread, problems):
     assert 0.92 <= np.mean([found.low <= 0 <= found.high for found in intervals]) <= 0.99
 
 
+def share_inside(interval, seeds: int, runs: int, problems: float) -> float:
+    """How often the mean of new runs on the same problems lies in the interval that earlier ones gave."""
+    generator = np.random.default_rng(2)
+    inside = []
+    for _ in range(1000):
+        both = rows(generator, seeds + runs, 3.0, problems)
+        stated = interval(both[:seeds])
+        inside.append(stated.low <= both[seeds:, 0].mean() <= stated.high)
+    return np.mean(inside)
+
+
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("runs", [1, 5])
 @pytest.mark.parametrize("problems", [0.0, 5.0])
 def test_new_runs_on_the_same_problems_fall_inside_as_often_as_it_says(seeds, runs, problems):
-    generator = np.random.default_rng(1)
-    inside = []
-    for _ in range(1000):
-        both = rows(generator, seeds + runs, 3.0, problems)
-        stated = new_run(both[:seeds], runs, resolution=0.0)
-        inside.append(stated.low <= both[seeds:, 0].mean() <= stated.high)
-    assert 0.93 <= np.mean(inside) <= 0.97
+    interval = partial(new_run, runs=runs, resolution=0.0)
+    assert 0.93 <= share_inside(interval, seeds, runs, problems) <= 0.97
 
 
 @pytest.mark.parametrize(("runs", "share"), [(1, 0.68), (5, 0.88)])
 def test_an_interval_for_the_mean_is_none_for_new_seeds(runs, share):
     """The page says how often new seeds fall inside, so that nobody expects 95%."""
-    generator = np.random.default_rng(2)
-    inside = []
-    for _ in range(1000):
-        both = rows(generator, 5 + runs, 3.0, 0.0)
-        stated = over_seeds(both[:5])
-        inside.append(stated.low <= both[5:, 0].mean() <= stated.high)
-    assert np.mean(inside) == pytest.approx(share, abs=0.03)
+    assert share_inside(over_seeds, 5, runs, 0.0) == pytest.approx(share, abs=0.03)
 
 
 def test_a_single_seed_has_no_interval_unless_nothing_was_trained():

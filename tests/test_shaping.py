@@ -38,14 +38,6 @@ def test_group_of_one_has_half_the_relative_length(length_stats):
     assert [0.9, 0] == values(shaped.rewards)  # s = 1 opens the easy gate fully: 1 - 0.2 / 2
 
 
-@pytest.mark.parametrize("length_stats", LENGTH_STATS)
-def test_all_correct_opens_the_easy_gate_fully(length_stats):
-    shaped = shape([1, 1, 1, 1], [10, 20, 30, 40], length_stats=length_stats)
-    assert (shaped.w_easy.item(), shaped.w_hard.item()) == (1, 0)
-    # By hand: mean 25, deviation 12.9099; z = -1.161895, -0.387298 and their negatives.
-    assert [-0.2 * 0.238323, -0.2 * 0.404368, -0.2 * 0.595632, -0.2 * 0.761677] == values(shaped.delta)
-
-
 def test_one_correct_is_ranked_among_the_group_or_gets_half():
     rewards, lengths = [1] + [0] * 9, [100, 50, *[75] * 8]
     hard_gate = (0.25 - 0.1) / 0.25
