@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from fractions import Fraction
 
 import pytest
@@ -121,6 +122,28 @@ def test_roots_that_differ_are_told_apart(left, right):
 def test_no_text_breaks_the_grader(gold, answer):
     assert decide("".join(gold), "".join(answer)) in (True, False, None)
     assert decide("27", "".join(answer)) is not True or "27" in "".join(answer)
+
+
+def factors(exponent: str, count: int) -> str:
+    return "".join("abcdfghjkl"[index % 10] + exponent for index in range(count))
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("(0,3]", f"(0, {factors('^{300}', 130)}]"),
+        ("x", factors("^{(300)}", 110)),
+        ("x", factors(r"^{\frac{600}{2}}", 60)),
+        ("3", "]" + "½;" * 492),
+        ("3", "]" + "x;" * 494),
+        ("3", "]" + "0∨" * 454),
+    ],
+)
+def test_no_text_keeps_the_calling_process_busy(gold, answer):
+    """These took 1 to 60 seconds in the trainer's own process, which no limit stops."""
+    start = time.process_time()
+    assert not decide(gold, answer)
+    assert time.process_time() - start < 0.5
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", "1", r"\\", r"\frac{1}{2}"]), max_size=30))

@@ -18,7 +18,7 @@ MAX_SYMBOLIC_EXPONENT = 200
 MAX_FACTORIAL = 2000
 MAX_COMMANDS = 150
 
-_EXPONENT = re.compile(r"\^\s*(?:\{?\s*[+-]?\s*(\d+))")
+_EXPONENT = re.compile(r"\^[\s{(+-]*(\d+)")
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 _SQUARE = re.compile(r"\^\s*(?:[23](?!\d)|\{\s*[23]\s*\})")
 _FACTORIAL = re.compile(r"((?<!\d)\d+|[)}\]!])\s*!")

@@ -19,7 +19,9 @@ from functools import lru_cache
 from .plain import GREEK
 
 MAX_POWER = 400
-MAX_BITS = 20_000  # of a power: these numbers are computed in the calling process, which nothing stops
+# These numbers are computed in the calling process, which nothing stops.
+MAX_BITS = 20_000  # of one number
+MAX_WORK = 500_000  # bits of all numbers on the way to a value
 _TOLERANCE = 1e-6
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
@@ -111,6 +113,15 @@ class _Evaluator:
         self.point = point
         self.formal = formal
         self.is_rational = True
+        self.work = 0
+
+    def bounded(self, value: Number) -> Number:
+        if self.formal:
+            bits = max(abs(value.numerator), value.denominator).bit_length()
+            self.work += bits
+            if bits > MAX_BITS or self.work > MAX_WORK:
+                raise _Unknown
+        return value
 
     def value(self) -> Number:
         value = self.sum()
@@ -144,22 +155,22 @@ class _Evaluator:
     def sum(self) -> Number:
         value = self.product()
         while self.peek() in ("+", "-"):
-            value = value + self.product() if self.tokens.pop() == "+" else value - self.product()
+            value = self.bounded(value + self.product() if self.tokens.pop() == "+" else value - self.product())
         return value
 
     def product(self) -> Number:
         value, divided = self.signed(), False
         while True:
             if self.take(*_TIMES):
-                value, divided = value * self.signed(), False
+                value, divided = self.bounded(value * self.signed()), False
             elif self.take(*_OVER):
-                value, divided = value / self.signed(), True
+                value, divided = self.bounded(value / self.signed()), True
             elif not _FACTOR.match(self.peek()):
                 return value
             elif divided or self.peek()[0] in ".0123456789":  # `1/2x` may mean either, and `2 3` nothing
                 raise _Unknown
             else:
-                value *= self.power()
+                value = self.bounded(value * self.power())
 
     def signed(self) -> Number:
         if self.take("-"):
@@ -215,7 +226,7 @@ class _Evaluator:
 
     def command(self, name: str) -> Number:
         if name == "frac":
-            return self.group() / self.group()
+            return self.bounded(self.group() / self.group())
         if name == "sqrt":
             index = self.group("[", "]") if self.peek() == "[" else Fraction(2)
             return self.raised(self.group(), 1 / index)
@@ -245,7 +256,7 @@ class _Evaluator:
         bits = max(abs(base.numerator), base.denominator).bit_length()
         if abs(exponent) > MAX_POWER or bits * max(1, abs(int(exponent))) > MAX_BITS:
             raise _Unknown
-        return base ** int(exponent)
+        return self.bounded(base ** int(exponent))
 
 
 def _power(base: complex, exponent: complex) -> complex:

@@ -67,10 +67,11 @@ def prepare(gold: str | None, answer: str | None, options: Iterable[str] | None 
     if gold is None or gold.strip() in _NO_GOLD or "####" in gold or too_long(gold):
         return None
     gold = normalize(gold)
-    if not _CONTENT.search(gold):
+    if not _CONTENT.search(gold) or too_long(gold):
         return None
     answer = " ".join((answer or "").split())
-    return Case(gold, "" if too_long(answer) else normalize(answer), tuple(map(str, options or ())))
+    answer = "" if too_long(answer) else normalize(answer)
+    return Case(gold, "" if too_long(answer) else answer, tuple(map(str, options or ())))  # `½` is longer in LaTeX
 
 
 def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool | None:

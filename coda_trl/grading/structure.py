@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _SET_BUILDER = re.compile(r"^\\\{\s*([A-Za-z])\s*(?:\\in\s*\\mathbb\s*\{?R\}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}$")
 _MEMBERSHIP = re.compile(r"^[A-Za-z]\w*\s*\\in(?![A-Za-z])\s*(.+)$")
-_REVERSED_INTERVAL = re.compile(r"([\[\]])([^\[\]()]*[^\[\]()\s,;][^\[\]()]*[,;][^\[\]()]+)([\[\]])")
+_REVERSED_INTERVAL = re.compile(r"([\[\]])([\s,;]*[^\[\]()\s,;][^\[\](),;]*[,;][^\[\]()]+)([\[\]])")
 LETTERS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]")
 LABEL = re.compile(r"^\(?[A-Za-z](?:_\{?\w+\}?|')?(?:\([^()]*\))?(?:, [A-Za-z])*\)?$")
 
