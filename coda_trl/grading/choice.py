@@ -23,10 +23,11 @@ _PREDICATE = re.compile(
 # What chooses another option as well, or takes the choice back.
 _ANOTHER = re.compile(
     r"^\W*(?:and|or|nor|not|but|vs|versus)\b"  # `B or C`
-    r"|^-|^\s*[+*/^_=<>!]"  # `(B)+1`
+    r"|^-|^\s*(?:[+*/^_=<>!]|\\(?:neq|le|ge|approx|sim|in|notin|not|pm|cdot|times|cup|cap)(?![A-Za-z]))"  # `(B)+1`
     r"|^(?:[^\w']*[A-Z](?![\w']))+\W*$"  # `A. B`
     r"|(?<![\w)])\(\s*[A-Za-z]\s*\)"  # `(B) 27, (C)`
     r"|(?<![\w'.])(?:[a-z]\s*[.)](?!\w)|[A-Z]\s*(?:[.:](?=\s*\w)|\)))"  # `B. bank C. bookstore`
+    r"|[,;]\s*[A-HJ-Z](?![\w'])(?!\s*=)"  # `B. bank; D shop`
     r"|\b(?:and|or|nor|not)\s+(?:\(\s*[A-Za-z]\s*\)|[A-Z](?!\w))"
 )
 _LABEL = re.compile(r"^(⟦\s*)?(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=[^\s⟧])")

@@ -92,7 +92,9 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
         return chosen_letters(answer) == gold_letters
     gold, answer = without_label(gold), without_label(answer)
     if is_words(gold):
-        return words_key(_sides(answer)[-1]) == words_key(gold)
+        sides, signs = split_top(answer, RELATIONS)
+        is_value = set(signs) <= {"="} and all(map(LABEL.match, sides[:-1]))  # `x = \text{east}`, and not `x \neq ...`
+        return is_value and words_key(sides[-1]) == words_key(gold)
     return balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
 
 
