@@ -10,6 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from datasets import Dataset
+from made_samples import read_lines, write_lines
 
 from coda_trl.data import (
     BENCHMARKS,
@@ -30,12 +31,7 @@ DATA = Path(__file__).parent / "fixtures" / "data"
 
 
 def rows_of(name: str) -> list[dict]:
-    return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def write(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return read_lines(DATA / f"{name}.jsonl")
 
 
 # Sources
@@ -84,11 +80,11 @@ def test_gold_of_the_gated_gpqa_copy_follows_its_shuffled_options(tmp_path):
         | {f"Incorrect Answer {k}": f"wrong {k}" for k in (1, 2, 3)}
         for i in range(12)
     ]
-    dataset = load_source(f"gpqa={write(tmp_path / 'gpqa.jsonl', rows)}")
+    dataset = load_source(f"gpqa={write_lines(tmp_path / 'gpqa.jsonl', rows)}")
     for row in dataset:
         assert f"\n{row['solution']}. right\n" in row["prompt"][0]["content"]
     assert len(set(dataset["solution"])) > 1, "the options were not shuffled"
-    alone = load_source(f"gpqa={write(tmp_path / 'one.jsonl', rows[7:8])}")
+    alone = load_source(f"gpqa={write_lines(tmp_path / 'one.jsonl', rows[7:8])}")
     assert alone[0]["prompt"] == dataset[7]["prompt"], "the order of options depends on the other rows"
 
 
@@ -139,7 +135,7 @@ QUESTION = {"role": "user", "content": "What is 1 + 1?"}
     "prompt", ["What is 1 + 1?", [QUESTION], [{"role": "system", "content": "Be brief."}, QUESTION]]
 )
 def test_custom_takes_strings_and_messages(tmp_path, prompt):
-    path = write(tmp_path / "mine.jsonl", [{"prompt": prompt, "solution": "2"}])
+    path = write_lines(tmp_path / "mine.jsonl", [{"prompt": prompt, "solution": "2"}])
     assert load_source(f"custom={path}")[0]["prompt"] == ([QUESTION] if isinstance(prompt, str) else prompt)
 
 
@@ -147,7 +143,7 @@ def test_custom_takes_strings_and_messages(tmp_path, prompt):
     "column, value", [*(("solution", gold) for gold in (True, [1], math.nan, {"a": 1})), ("prompt", [])]
 )
 def test_custom_takes_no_other_golds_and_no_prompt_without_messages(tmp_path, column, value):
-    path = write(tmp_path / "mine.jsonl", [{"prompt": "What is 1 + 1?", "solution": "2", column: value}])
+    path = write_lines(tmp_path / "mine.jsonl", [{"prompt": "What is 1 + 1?", "solution": "2", column: value}])
     with pytest.raises(DataError, match="row 1: the (gold|prompt) is .*, but must be text or "):
         load_source(f"custom={path}")
 
@@ -174,7 +170,7 @@ def test_every_file_form_gives_the_same_rows(form, tmp_path):
 
 def test_renamed_column_is_named_with_those_found(tmp_path):
     rows = [{"problem": row["question"], "answer": row["answer"]} for row in rows_of("gsm8k_train")]
-    path = write(tmp_path / "renamed.jsonl", rows)
+    path = write_lines(tmp_path / "renamed.jsonl", rows)
     with pytest.raises(DataError, match=r"Missing: question\. .*Found: problem, answer\."):
         load_source(f"gsm8k_train={path}")
 
@@ -198,16 +194,16 @@ def test_a_benchmark_row_without_a_usable_gold_is_an_error(name, damage, message
     rows = rows_of(name)
     rows[1] |= damage
     with pytest.raises(DataError, match=message):
-        load_evaluation_set(f"{name}={write(tmp_path / 'damaged.jsonl', rows)}")
+        load_evaluation_set(f"{name}={write_lines(tmp_path / 'damaged.jsonl', rows)}")
 
 
 def test_a_few_empty_golds_in_training_are_left_out_with_a_count_and_many_are_an_error(tmp_path, caplog):
     # Seen in MATH: two level-5 solutions end in an empty box.
     good = {"problem": "What is 1 + 1?", "answer": "2"}
-    path = write(tmp_path / "train.jsonl", [good] * 200 + [{**good, "answer": ""}])
+    path = write_lines(tmp_path / "train.jsonl", [good] * 200 + [{**good, "answer": ""}])
     assert len(load_source(f"deepscaler={path}")) == 200
     assert "1 of 201 rows of 'deepscaler'" in caplog.text
-    path = write(tmp_path / "damaged.jsonl", [good] * 10 + [{**good, "answer": ""}])
+    path = write_lines(tmp_path / "damaged.jsonl", [good] * 10 + [{**good, "answer": ""}])
     with pytest.raises(DataError, match=r"1 of 11 rows of 'deepscaler'.*row 11: column 'answer' is empty"):
         load_source(f"deepscaler={path}")
 
@@ -236,14 +232,14 @@ def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
     rows = rows_of("math_hub")
     del rows[1]["level"]
     with pytest.raises(DataError, match="a row that lacks a column .*KeyError.'level'"):
-        load_source(f"math_level1={write(tmp_path / 'math.jsonl', rows)}")
+        load_source(f"math_level1={write_lines(tmp_path / 'math.jsonl', rows)}")
 
 
 def test_a_column_of_mixed_types_is_named(tmp_path):
     rows = rows_of("amc23")
     rows[2]["id"] = "two"
     with pytest.raises(DataError, match=r"Column 'id' .* is not of one type: .*'two'"):
-        load_source(f"amc23={write(tmp_path / 'mixed.jsonl', rows)}")
+        load_source(f"amc23={write_lines(tmp_path / 'mixed.jsonl', rows)}")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +279,7 @@ def annotated(tmp_path, hard: float, plain: float) -> Path:
         }
         for row in rows_of("problems_by_difficulty")
     ]
-    return write(tmp_path / "difficulty.jsonl", rows)
+    return write_lines(tmp_path / "difficulty.jsonl", rows)
 
 
 def test_hard_set_is_below_ten_percent_solved(tmp_path, caplog):

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from child_processes import wait_until
 from pebble import ProcessExpired
 
 from coda_trl.grading import GradingPool, default_pool
@@ -51,15 +52,6 @@ def alive(group: int) -> bool:
         except (ProcessLookupError, psutil.NoSuchProcess):
             pass
     return False
-
-
-def wait_until(condition, seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.fixture(scope="module")
