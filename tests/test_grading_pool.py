@@ -93,6 +93,12 @@ def test_memory_of_a_worker_is_limited():
     assert limits and all(size <= limit <= size + 64 * 2**20 for limit, size in zip(limits, sizes, strict=True))
 
 
+def test_a_fault_of_computer_algebra_is_no_timeout(pool):
+    vector = r"\begin{pmatrix}1\\2\end{pmatrix}"
+    grade = pool.grade([rf"\boxed{{{vector}^2}}"], [vector])[0]
+    assert (grade.verdict, grade.stopped) == (False, False) and "NonSquareMatrixError" in grade.error
+
+
 @pytest.mark.parametrize("victim", ["worker", "server"])
 def test_a_process_killed_from_outside_costs_no_verdict(pool, victim):
     completions, golds = needs_algebra(80)

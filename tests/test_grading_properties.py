@@ -146,6 +146,37 @@ def test_no_text_keeps_the_calling_process_busy(gold, answer):
     assert time.process_time() - start < 0.5
 
 
+VECTOR, HALF = r"\begin{pmatrix}1\\1\end{pmatrix}", r"\frac{\sqrt2}{2}"
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "verdict"),
+    [
+        (rf"\frac{{1}}{{\sqrt2}}{VECTOR}", VECTOR.replace("1", HALF), True),
+        (VECTOR.replace("1", HALF), rf"\frac{{1}}{{\sqrt2}}{VECTOR}", True),
+        (rf"2{VECTOR}", rf"3{VECTOR}", False),
+        (rf"2{VECTOR}", "2", False),
+        *((gold, rf"\text{{{words} }}{gold}", False) for words in ("not", "at least") for gold in ("0", "0,1")),
+        ("[0,1)", r"[\text{not }0,1)", False),  # words are no factor
+        ("7", r"7\frac{\text{yes}}{\text{yes}}", False),
+        ("12", "3{4}", False),  # numbers side by side are no product
+        ("12", "{3}{4}", False),
+        ("0", "1{0}", False),
+        ("12.5", r"5 2\frac{1}{2}", False),
+        ("34", "$3$$4$", False),
+        ("34", "$$34$$", True),
+        ("12", "3(4)", True),
+        (r"2\sqrt3", r"2{\sqrt{3}}", True),
+        ("3", r"\log_2{8}", True),
+        ("-0.75", r"\frac{-3}{4}", True),
+        ("Amy", "May", False),  # a name is no product
+        ("Amy", "amy", True),
+    ],
+)
+def test_what_stands_side_by_side(gold, answer, verdict):
+    assert judge(prepare(gold, answer), algebra) is verdict
+
+
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", "1", r"\\", r"\frac{1}{2}"]), max_size=30))
 def test_the_last_box_is_found(pieces):
     text = "".join(pieces)

@@ -18,7 +18,7 @@ from math_verify import LatexExtractionConfig, parse
 from sympy.core.relational import Relational
 
 from .normalize import WORDS
-from .numeric import has_both_cases, improper
+from .numeric import has_both_cases, has_neighbours, improper
 from .values import Undecided, proportional, same_value
 
 # math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
@@ -34,8 +34,7 @@ _PRIME = re.compile(r"([A-Za-z])('+)")
 _ENVIRONMENT = r"\{(?:[bpvBV]?matrix|array|cases|aligned)\}"
 _CAPITAL = re.compile(rf"\\[A-Za-z]+|{_ENVIRONMENT}|[A-Z]")
 _NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
-_NEIGHBOURS = re.compile(r"\d\s+[\d.]")  # math-verify takes `2 7` for 2 + 7
-_SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # and ignores the base of a numeral
+_SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # math-verify ignores the base of a numeral
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that we switch off its time limits
@@ -47,7 +46,12 @@ def reads(text: str) -> bool:
 
 
 def equal(gold: str, answer: str) -> bool:
-    """Whether two expressions without units are mathematically equal; `False` also where one cannot be read."""
+    """
+    Whether two expressions without units are mathematically equal; `False` also where one cannot be read or holds
+    words, which would count as symbols.
+    """
+    if "⟦" in gold + answer:
+        return False
     mixed_case = any(has_both_cases(_NO_LETTERS.sub("", text)) for text in (gold, answer))
     left, right = (_parse(text, mixed_case) for text in (gold, answer))
     return left is not None and right is not None and _equal(left, right)
@@ -64,11 +68,16 @@ def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
         if isinstance(gold, sympy.Expr) and isinstance(answer, sympy.Expr):
             with suppress(Undecided):
                 return same_value(gold, answer)
-        gold, answer = gold.doit(), answer.doit()
+        gold, answer = _worked_out(gold), _worked_out(answer)
     if isinstance(gold, sympy.MatrixBase) or isinstance(answer, sympy.MatrixBase):
         same_shape = getattr(gold, "shape", None) == getattr(answer, "shape", None)
         return same_shape and all(map(_equal, gold.flat(), answer.flat()))
     return gold.func == answer.func and bool(gold.args) and _all_equal(gold.args, answer.args)
+
+
+def _worked_out(expression: sympy.Basic) -> sympy.Basic:
+    expression = expression.doit()
+    return expression.as_explicit() if isinstance(expression, sympy.MatrixExpr) else expression
 
 
 def _all_equal(golds: tuple[sympy.Basic, ...], answers: tuple[sympy.Basic, ...]) -> bool:
@@ -101,7 +110,7 @@ def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
-    if not text or _NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
+    if not text or has_neighbours(text) or _SUBSCRIPT.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
     text = improper(_DECIMAL.sub(_fraction, text))

@@ -117,4 +117,4 @@ def is_words(gold: str) -> bool:
         return False
     if "⟦" in gold:
         return not re.search(r"\d", WORDS.sub("", gold))
-    return re.fullmatch(r"[^\W\d_]{4,}(?:[ ,]+[^\W\d_]+)*", gold) is not None
+    return re.fullmatch(r"(?:[^\W\d_]{4,}|[A-Z][a-z]{2,})(?:[ ,]+[^\W\d_]+)*", gold) is not None

@@ -29,6 +29,7 @@ _NUMBER_BEFORE = re.compile(
 
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
 _LAYOUT = [
+    (re.compile(r"(?<=\d)\$+(?=\d)"), "?"),  # no number goes on in another formula
     (re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]"), r"\\\\"),
     (
         re.compile(

@@ -26,6 +26,8 @@ _TOLERANCE = 1e-6
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
+# Two numbers side by side (`2 7`, `3{4}`, `{3}{4}`) are nothing, and no product.
+_NEIGHBOURS = re.compile(r"\d\s+[\d.]|(?<![\d._^])\d[\d.]*\s*\{\s*\d|(?:^|[-+*/=(,])\s*\{\s*-?\d[\d.]*\s*\}\s*\{\s*\d")
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
 
 Number = Fraction | complex
@@ -63,6 +65,11 @@ def real_value(text: str) -> Fraction | float | None:
     if one[1]:
         return one[0] if one == other else None
     return number.real if number is not None and number.imag == 0 else None
+
+
+def has_neighbours(text: str) -> bool:
+    """Whether two numbers stand side by side."""
+    return _NEIGHBOURS.search(text) is not None
 
 
 def has_both_cases(text: str) -> bool:
@@ -108,6 +115,7 @@ class _Evaluator:
     """Recursive descent over the tokens of one expression."""
 
     def __init__(self, text: str, keep_case: bool, point: int, formal: bool):
+        self.text = text
         self.tokens = _TOKEN.findall(improper(text).strip())[::-1]
         self.keep_case = keep_case
         self.point = point
@@ -124,6 +132,8 @@ class _Evaluator:
         return value
 
     def value(self) -> Number:
+        if has_neighbours(self.text):
+            raise _Unknown
         value = self.sum()
         if self.tokens:
             raise _Unknown

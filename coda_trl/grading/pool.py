@@ -38,12 +38,14 @@ class Grade:
         answer (`str` or `None`): content of the deciding box, `None` if there is none.
         seconds (`float`): time spent on this gold and answer (once for equal ones in a batch).
         stopped (`bool`): the limit on time or memory was reached, so that the verdict is `False`.
+        error (`str` or `None`): what computer algebra raised, so that the verdict is `False`.
     """
 
     verdict: bool | None
     answer: str | None
     seconds: float
     stopped: bool = False
+    error: str | None = None
 
 
 def default_workers() -> int:
@@ -168,7 +170,7 @@ class GradingPool(AbstractContextManager):
                 try:
                     for number, grade in self._server.grade(list(todo.items()), self.timeout):
                         case = todo.pop(number)
-                        if not grade.stopped and len(self._readable) < _KNOWN_GOLDS:
+                        if not grade.stopped and not grade.error and len(self._readable) < _KNOWN_GOLDS:
                             self._readable[case.gold] = grade.verdict is not None
                         yield case, grade
                     return

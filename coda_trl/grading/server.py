@@ -49,7 +49,14 @@ def grade_case(case: Case, timeout: float) -> Grade:
     limit = int(time.process_time() + timeout + CPU_SLACK) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     start = time.monotonic()
-    return Grade(judge(case, algebra), None, time.monotonic() - start)
+    verdict, error = False, None
+    try:
+        verdict = judge(case, algebra)
+    except MemoryError:  # a limit
+        raise
+    except Exception as fault:
+        error = repr(fault)
+    return Grade(verdict, None, time.monotonic() - start, error=error)
 
 
 def start_worker(memory_bytes: int) -> None:
