@@ -218,6 +218,24 @@ def test_a_decimal_is_never_an_irrational_number(gold, digits):
     assert not algebra.equal(gold, str(sympy.sympify(IRRATIONAL[gold]).evalf(digits)))
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer", "same"),
+    [
+        ("|x-1000000|", "1000000-x", False),
+        ("x+10^9", "|x+10^9|", False),
+        ("|x-10^{-6}|", "x-10^{-6}", False),
+        ("|2x-6001|", "|x-3000|+|x-3001|", False),  # differ between the corners only
+        ("|x-y-1000000|", "1000000+y-x", False),
+        (r"\max(x, 10^6)", "10^6", False),
+        ("|x-1000000|", "|1000000-x|", True),
+        ("|x-1000000|", r"\sqrt{(x-1000000)^2}", True),
+        ("|x-3000|+|x-3001|", r"\max(1, |2x-6001|)", True),
+    ],
+)
+def test_corners_are_compared_on_both_sides(gold, answer, same):
+    assert algebra.equal(normalize(gold), normalize(answer)) is same
+
+
 BOUNDS = st.lists(st.integers(-5, 5), min_size=2, max_size=2, unique=True).map(sorted)
 
 

@@ -9,7 +9,7 @@ decimal differs from `\pi` however many of its digits it has. Two values that ag
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import product
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import mpmath
@@ -97,8 +97,8 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[Point]:
     Values for the unknowns: letters and functions that are not known (`f(x)`).
 
     One name has the same value on both sides. After some positive points the signs run through all combinations of
-    three unknowns, and the sizes through several orders of magnitude if something changes its form somewhere
-    (`|x - 50|`).
+    three unknowns. If something changes its form somewhere (`|x - 50|`), the sizes run through several orders of
+    magnitude, and each unknown takes values between and beside these corners.
     """
     unknowns = sorted(
         {unknown for side in (one, other) for unknown in side.free_symbols | side.atoms(AppliedUndef)}, key=str
@@ -113,10 +113,29 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[Point]:
         sign = -1 if signs >> unknowns.index(unknown) % 3 & 1 else 1
         return sympy.Rational(sign * draw * 10**size, 10**6 + 3)
 
-    return [
+    points = [
         {unknown: value(unknown, size, number) for unknown in unknowns}
         for size, number in product(sizes, range(_POINTS))
     ]
+    pieces = one.atoms(*_IN_PIECES) | other.atoms(*_IN_PIECES)
+    for unknown in unknowns if pieces else []:
+        corners = sorted(_corners(pieces, unknown, points[0]))
+        beside = [corner + side for corner in corners[:1] + corners[-1:] for side in (-1, 1)]
+        between = [(low + high) / 2 for low, high in pairwise(corners)]
+        points += [points[0] | {unknown: place} for place in beside + between]
+    return points
+
+
+def _corners(pieces: set[sympy.Expr], unknown: sympy.Expr, point: Point) -> set[sympy.Rational]:
+    """Where linear arguments of `|...|` are 0, and those of a maximum meet, if all other unknowns stay at a point."""
+    corners = set()
+    for piece in pieces:
+        for zero in [one - other for one, other in combinations(piece.args, 2)] or piece.args:
+            with suppress(ArithmeticError, ValueError, Undecided):
+                ends = [_Values(point | {unknown: sympy.Integer(end)}, 60, False).value(zero) for end in (0, 1)]
+                with mpmath.workdps(60):
+                    corners.add(sympy.Rational(mpmath.nstr(mpmath.re(ends[0] / (ends[0] - ends[1])), 50)))
+    return corners
 
 
 def _is_fraction(expression: sympy.Expr) -> bool:
