@@ -102,6 +102,7 @@ _ONES = (
     "eighteen nineteen"
 ).split()
 _TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
+NUMBER_WORDS = {*_ONES, *_TENS, "infinity", "pi"}
 _VALUES_OF_WORDS = (
     {word: str(value) for value, word in enumerate(_ONES)}
     | {word: str(value) for word, value in _TENS.items()}

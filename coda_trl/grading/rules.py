@@ -29,7 +29,8 @@ _MARKS = re.compile(" ?[⟦⟧] ?")
 _UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
 # What becomes of a missing gold on its way through JSON, CSV and pandas.
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
-_ELLIPSIS = re.compile(r"\\ldots|\.\.\.")
+# Degrees with minutes and lists that go on are compared as text.
+_ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\s*\{?\s*\\circ")
 _CONTENT = re.compile(r"[^\W_]")
 
 
@@ -109,7 +110,7 @@ def readable(gold: str, algebra: Algebra) -> bool:
         return False
     if ":" in value and all(literal_number(part) is not None for part in split_top(value, _RATIO)[0]):
         return True
-    if too_heavy(value, value) or _ELLIPSIS.search(value):
+    if too_heavy(value, value) or _ONLY_TEXT.search(value):
         return True  # nothing but the same text will be right
     if is_set(value) and (bounds := bounds_of(without_label(value))) is not None:
         return all(readable(bound, algebra) for bound in bounds)
@@ -147,7 +148,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         answer = rf"\frac{{{answer}}}{{100}}"
     if gold == answer:
         return True
-    if not answer or _ELLIPSIS.search(gold) or _ELLIPSIS.search(answer):
+    if not answer or _ONLY_TEXT.search(gold) or _ONLY_TEXT.search(answer):
         return False
     return _values(gold, answer, algebra)
 

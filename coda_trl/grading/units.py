@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+from .normalize import NUMBER_WORDS
+
 
 class Quantity(NamedTuple):
     """A value in canonical LaTeX, the kind of unit that stood with it (if any), and whether it is in percent."""
@@ -20,35 +22,54 @@ class Quantity(NamedTuple):
 
 # Names of one unit between semicolons.
 _UNITS = """
-    mm millimeter millimetre; cm centimeter centimetre; m meter metre; km kilometer kilometre; in inch; ft foot feet;
-    yd yard; mi mile; mg milligram; g gram; kg kilogram; oz ounce; lb pound; ml milliliter millilitre; l liter litre;
-    gal gallon; s sec second; min minute; h hr hour; day; week wk; month; year yr; mi/h mph; km/h kph kmh; cent ¢;
-    dollar usd buck $; euro eur €; gbp £; degree deg °; celsius centigrade; fahrenheit; radian rad; n newton;
-    j joule; w watt; v volt; unit
+    nm nanometer nanometre; micrometer micrometre micron; mm millimeter millimetre; cm centimeter centimetre; dm
+    decimeter decimetre; m meter metre; km kilometer kilometre; in inch; ft foot feet; yd yard; mi mile; mg
+    milligram; g gram; kg kilogram; ton; tonne; oz ounce; lb pound; ml milliliter millilitre; l liter litre;
+    cup; pint; qt quart; gal gallon; acre; ha hectare; ms millisecond; s sec second; min minute; h hr hour; day;
+    week wk; month; year yr; decade; century centuries; mi/h mph; km/h kph kmh; knot; cent penny pennies ¢;
+    nickel; dime; dollar usd buck $; euro eur €; gbp £; yen jpy ¥; rupee inr ₹; won ₩; peso; degree deg °;
+    celsius centigrade; fahrenheit; kelvin; radian rad; n newton; kn kilonewton; j joule; kj kilojoule; cal
+    calorie; w watt; kw kilowatt; mw megawatt; v volt; unit
 """
+_PRIMES_OF = {"'": ("ft", "min"), '"': ("in", "s")}
 _UNIT_OF = {name: names.split()[0] for names in _UNITS.split(";") for name in names.split()}
 # Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
 # variables.
 _BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in"
+# Words that are or change a number: `3 millions`, `3 dollars four cents`. Plurals as well.
+_NUMBER_WORDS = NUMBER_WORDS | set(
+    (
+        "half halve quarter third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth twentieth "
+        "hundredth thousandth teen dozen gross hundred thousand lakh million crore billion trillion quadrillion "
+        "quintillion percent percentile"
+    ).split()
+)
 # Words that say something about the value, so that `7 or more` or `not 7` does not become 7.
 _NOT_UNITS = set(
     (
-        "about above almost approximately around at below between choose cubed divided doesn't either except exactly "
-        "fewer greater half if impossible incorrect isn't least less maybe minus mod modulo more most nearly neither "
-        "never no none nor not over plus squared than then times to under unless unknown until up when where which "
-        "with without wrong hundred thousand million billion trillion dozen am pm and or is half halves third thirds "
-        "fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths hundredth "
-        "hundredths thousandth thousandths factorial negative"
+        "about above almost alternatively am and another any anything approximately around at basis below between "
+        "bigger bn bps but choose cubed decreased divided doesn't doubled either else everything except exactly "
+        "excluded extraneous factorial false fewer greater halved higher if impossible incorrect increased "
+        "instead inverse is ish isn't larger least less lower maybe mille minus mn mod modulo more most nearly "
+        "negated negative neither never no none nor not off opposite or out over perhaps permille plus pm "
+        "possibly power probably raised rather reciprocal rejected root roughly short smaller so sqrt squared "
+        "than then times to tripled undefined under unless unknown until up versus vs when where which with "
+        "without wrong"
     ).split()
 )
+_LETTER = r"[^\W\d_一二三四五六七八九十两半万亿或]"
+_UNIT_WORDS = re.compile(rf"-?\(?{_LETTER}+[.')]*(?:(?:\s+\(?|\s*/\s*|['-]){_LETTER}+[.')]*)*")
+# A range, a set or a tuple has no unit but a known one: `[1,3)\text{ excluded}`.
+_NO_NUMBER = re.compile(r"[<>]|\\(?:le|ge|neq|in|cup|cap)(?![A-Za-z])|[\[(][^()\[\]]*,[^()\[\]]*[\])]$")
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_CURRENCIES = {"dollar", "cent", "euro", "gbp"}
 _TEMPERATURES = {"C": "celsius", "F": "fahrenheit"}
 
 _CURRENCY = re.compile(r"^(-?)\s*(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))\s*")
 _TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹₩¢]))$")
 _CIRCLE = r"\^\s*(?:\\circ|\{\s*\\circ\s*\})"
-_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?")
-_ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}")
+_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?(?!\s*['\"\d])")
+_ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}(?!\s*['\"\d])")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
@@ -57,9 +78,9 @@ _BARE = re.compile(
     rf"(?<=[\d}}%)])(\s*(?:{_BARE_SHORT})(?![A-Za-z])\.?"
     rf"|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
 )
-_INCHES = re.compile(r"(?<=\d)\s*(?:''|'|\")$")
+_PRIMES = re.compile(r"(?<=\d)\s*(''|'|\")$")
 _PERCENT = re.compile(r"(?<=.)\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
-_SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
+_SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})s?(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
 
 
 @lru_cache(maxsize=8192)
@@ -73,12 +94,15 @@ def split_unit(text: str) -> Quantity:
     if currency := _TRAILING_CURRENCY.search(text):
         unit = _UNIT_OF.get(currency.group(1) or "$")
         text = text[: currency.start()]
-    text = _ORDINAL.sub("", _INCHES.sub("", text))
+    if primes := _PRIMES.search(text):
+        unit = "'" if primes.group(1) == "'" else '"'
+    text = _ORDINAL.sub("", _PRIMES.sub("", text))
     for pattern in (_MARKED, _BARE):
         match = pattern.search(text)
         if match and _is_unit(match.group(1)):
-            unit = _canonical(match.group(1), match.group()) or unit
-            text = text[: match.start()].rstrip()
+            value, name = text[: match.start()].rstrip(), _canonical(match.group(1), match.group())
+            if name or not _NO_NUMBER.search(value):
+                text, unit = value, name or unit
     percent = _PERCENT.search(text)
     if percent:
         text = text[: percent.start()]
@@ -98,6 +122,11 @@ def units_differ(one: str | None, other: str | None) -> bool:
     """
     if one is None or other is None or one == other:
         return False
+    if one in _PRIMES_OF or other in _PRIMES_OF:  # 5' is 5 feet or minutes
+        return other not in _PRIMES_OF.get(one, ()) and one not in _PRIMES_OF.get(other, ())
+    shorter, longer = sorted((one, other), key=len)
+    if shorter in _CURRENCIES and longer.startswith(f"{shorter}/"):  # $5 for 5 dollars per hour
+        return False
     (name, _, power), (other_name, _, other_power) = one.partition("^"), other.partition("^")
     if "unit" in (name, other_name):
         return power != other_power
@@ -110,14 +139,17 @@ def _expand(match: re.Match) -> str:
 
 
 def _is_unit(words: str) -> bool:
-    words = words.casefold()
-    is_percent = words.strip() in ("percent", "per cent", "percentage", "pct")
-    return not is_percent and ":" not in words and not _NOT_UNITS & set(re.findall(r"[a-z']+", words.replace(".", "")))
+    words = words.strip().casefold()
+    if words in ("percent", "per cent", "percentage", "pct") or not _UNIT_WORDS.fullmatch(words):
+        return False
+    names = re.findall(r"[a-z']+", words.replace(".", ""))
+    return not any(name in _NOT_UNITS or {name, name.removesuffix("s")} & _NUMBER_WORDS for name in names)
 
 
 def _canonical(words: str, whole: str) -> str | None:
     r"""Canonical name of a known unit, with its dimension (`cm^2` for `square cm`, `\text{ cm}^2`), else `None`."""
-    names = re.findall(r"[a-z]+", words.casefold().replace(".", ""))
+    words = re.sub(r"\bper\b", "/", words.casefold().replace(".", ""))
+    names, *divisors = (re.findall(r"[a-z]+", part) for part in words.split("/"))
     power = re.search(r"\^\s*\{?\s*([23])", whole)
     dimension = power.group(1) if power else ""
     if names and names[0] in ("square", "sq", "cubic", "cu"):
@@ -125,8 +157,12 @@ def _canonical(words: str, whole: str) -> str | None:
         names = names[1:]
     if names[:1] in (["degree"], ["degrees"]) and len(names) == 2:  # Celsius
         names = names[1:]
-    singulars = ((name, name.removesuffix("s"), name.removesuffix("es")) for name in names)
-    units = [next((_UNIT_OF[name] for name in forms if name in _UNIT_OF), None) for forms in singulars]
-    if None in units or len(units) != 1 + words.count("/"):
+    units = [" ".join(map(_singular, part)) for part in (names, *divisors)]
+    if not names or (not divisors and units[0] not in _UNIT_OF.values()):
         return None
     return "/".join(units) + (f"^{dimension}" if dimension else "")
+
+
+def _singular(name: str) -> str:
+    singulars = name, name.removesuffix("s"), name.removesuffix("es")
+    return next((_UNIT_OF[form] for form in singulars if form in _UNIT_OF), singulars[1])
