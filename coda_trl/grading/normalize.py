@@ -50,6 +50,7 @@ _LAYOUT = [
     (re.compile(r"\{([,:])\}|\\([%&])"), r"\1\2"),
     (re.compile(r"\\\{\s*\\\}"), r"\\emptyset "),
 ]
+_CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
 _NOT_EQUAL = re.compile(r"\\not\s*=|=\s*/\s*=")
 _SYNONYMS = {
     r"\frac": "dfrac tfrac cfrac", r"\binom": "dbinom tbinom", r"\le": "leq leqslant leqq",
@@ -131,7 +132,7 @@ def normalize(text: str) -> str:
         text = _ESCAPED_COMMAND.sub(r"\\", text)
     text = _replace(text, _LAYOUT)
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
-    text = _NOT_EQUAL.sub(r"\\neq ", text)
+    text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)

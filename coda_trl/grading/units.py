@@ -67,7 +67,7 @@ _TEMPERATURES = {"C": "celsius", "F": "fahrenheit"}
 
 _CURRENCY = re.compile(r"^(-?)\s*(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))\s*")
 _TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹₩¢]))$")
-_CIRCLE = r"\^\s*(?:\\circ|\{\s*\\circ\s*\})"
+_CIRCLE = r"\^\\circ"
 _DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?(?!\s*['\"\d])")
 _ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}(?!\s*['\"\d])")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
