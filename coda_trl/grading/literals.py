@@ -105,7 +105,7 @@ def words_key(text: str) -> str | None:
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", _FULL_STOP.sub("", WORDS.sub(r" \1 ", text)))
     if _NOT_WORDS.search(plain) or not _WORD.search(plain):
         return None
-    words = re.findall(r"\d*\.\d+|[^\W_]+|,|:", _ARTICLE.sub("", plain.casefold()))
+    words = re.findall(r"\d*\.\d+|[^\W_]+|(?<=\d)\s*-|[^\w\s.;'-]", _ARTICLE.sub("", plain.casefold()))
     return " ".join(words[2:] if words[:2] == ["answer", "is"] else words) or None
 
 

@@ -211,7 +211,8 @@ def _repeating(decimal: re.Match) -> str:
 def _strip_punctuation(text: str) -> str:
     """Removes punctuation at the ends, and braces that enclose everything."""
     while True:
-        stripped = text.strip(" ").rstrip(".,;:").removeprefix("=").strip(" *")
+        stripped = text.strip(" ").removeprefix("=").strip(" *")
+        stripped = stripped if stripped.endswith("..") else stripped.rstrip(".,;:")
         if stripped.endswith("\\"):
             stripped = text.strip(" ")
         if stripped.startswith("{") and closing(stripped, 0) == len(stripped) - 1:

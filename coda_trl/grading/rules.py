@@ -5,6 +5,7 @@ What needs no algebra (exact text, numbers, numerals, letters, words, and lists,
 here, by exact arithmetic. Everything else is handed to `algebra`, which is computer algebra in a worker process.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,6 +25,7 @@ from .units import split_unit, units_differ
 
 MAX_ITEMS = 64
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
+_ORDERED = {"xy", "xyz", "ab", "abc", "abcd"}  # letters that are known to be asked for in this order
 _INFINITE = {"\\infty", "-\\infty"}
 _MARKS = re.compile(" ?[⟦⟧] ?")
 _UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
@@ -159,6 +161,7 @@ def _pairwise(golds: Iterable[str], answers: Iterable[str], algebra: Algebra) ->
 
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     """At least one side holds `=` or an approximation, perhaps inside a list."""
+    gold, answer = _by_label(gold), _by_label(answer)
     if (same := _sets(gold, answer, algebra)) is not None:
         return same
     if any((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):
@@ -178,6 +181,16 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
         value = (answer_sides if LABEL.match(gold) else _label_first(answer_sides))[-1]
         return _is_consistent(answer_sides, value, algebra) and equivalent(gold, value, algebra)
     return _values(gold, answer, algebra)
+
+
+def _by_label(text: str) -> str:
+    """`x = 1, y = 2` of `(x, y) = (1, 2)`."""
+    sides, signs = split_top(text, RELATIONS)
+    labels, values = map(sequence, sides) if signs == ["="] else (None, None)
+    if not labels or not values or not labels.brackets == values.brackets == "()":
+        return text
+    is_one_each = len(labels.items) == len(values.items) and all(map(_UNKNOWN.match, labels.items))
+    return ", ".join(map("{} = {}".format, labels.items, values.items)) if is_one_each else text
 
 
 def _label_first(sides: list[str]) -> list[str]:
@@ -232,10 +245,14 @@ def _sequences(gold: str, answer: str, algebra: Algebra) -> bool:
     if brackets == {"()", "{}"} or (len(brackets) > 1 and is_interval):
         return False
     left_labels, right_labels = _labels(left), _labels(right)
-    if golds.brackets not in ("", "{}"):
-        letters = {label for label in right_labels if re.fullmatch("[A-Za-z]", label)}
-        if len(letters) == len(right) and not any(left_labels):  # `y = 2, x = 1` answers (1, 2), asked for (x, y)
+    if len(set(right_labels) - {""}) == len(right) and not any(left_labels):
+        letters = {label[0] for label in right_labels}
+        # `y = 2, x = 1` answers (1, 2), asked for (x, y)
+        if len(letters) == 1 or "".join(sorted(right_labels)) in _ORDERED:
             right = [item for _, item in sorted(zip(right_labels, right, strict=True))]
+        if len(letters) > 1:  # different unknowns are no set
+            return golds.brackets != "{}" and _pairwise(left, right, algebra)
+    if "()" in brackets or golds.brackets not in ("", "{}"):
         return _pairwise(left, right, algebra)
     if len(set(left_labels) - {""}) == len(left) and not any(right_labels):  # (4, 3) is not `x = 3, y = 4`
         return _pairwise(left, right, algebra)
@@ -260,7 +277,7 @@ def _same_elements(left: Iterable[str], right: Iterable[str], algebra: Algebra) 
 
 def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
     (gold_sides, gold_signs), (answer_sides, answer_signs) = split_top(gold, RELATIONS), split_top(answer, RELATIONS)
-    if not gold_signs or not answer_signs or _letters(gold) != _letters(answer):
+    if not gold_signs or not answer_signs or not _same_letters(gold, answer):
         return False
     mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
     flipped = [mirrored.get(sign, sign) for sign in reversed(answer_signs)]
@@ -276,13 +293,21 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
     return bool(LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
 
 
+def _same_letters(gold: str, answer: str) -> bool:
+    """Whether two texts have the same letters, in any case unless one has both cases of a letter."""
+    golds, answers = _letters(gold), _letters(answer)
+    folded, others = {letter.lower() for letter in golds}, {letter.lower() for letter in answers}
+    return golds == answers or (folded == others and len(folded) == len(golds) == len(answers))
+
+
 def _letters(text: str) -> set[str]:
     return set(re.findall("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", text)))
 
 
 def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
     left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
-    if any(re.fullmatch(r"0\d+", part) for part in left + right):  # 10:02 is a time of day
+    is_time = any(re.fullmatch(r"0\d+", part) for part in left + right)  # 10:02 is a time of day, and 3:30 no ratio
+    if is_time or (re.fullmatch(r"\d{1,2}:[1-5]\d", gold) and math.gcd(*map(int, left)) > 1):
         return left == right
     if len(left) == len(right) and _pairwise(left, right, algebra):
         return True

@@ -111,7 +111,8 @@ def split_unit(text: str) -> Quantity:
     elif degrees := _DEGREES.search(text):
         text = _DEGREES.sub("", text)
         unit = unit or _TEMPERATURES.get(degrees.group(1) or degrees.group(2), "degree")
-    return Quantity(text.strip().rstrip(".,"), unit, percent is not None)
+    text = text.strip()
+    return Quantity(text if text.endswith("..") else text.rstrip(".,"), unit, percent is not None)
 
 
 def units_differ(one: str | None, other: str | None) -> bool:
