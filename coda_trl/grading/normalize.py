@@ -93,9 +93,18 @@ _REPEATING = re.compile(
     rf"(?<![\d.])(\d*)\.(\d*)(?:{_BAR}(?:\{{(\d+)\}}|(\d))|{_DOT}\{{?(\d)\}}?(?:(\d*){_DOT}\{{?(\d)\}}?)?|\((\d+)\))(?![\d.])"
 )
 _ANSWER_IS = re.compile(r"^(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is(?!\s+not)|:|=)\s*(?=\S)", re.IGNORECASE)
-# `The answer is`, `Distance:`, but not `the answer is not`
+# `The answer is`, `Distance:`; other words may deny or change what follows.
+_NOUNS = (
+    "answer|solution|result|value|number|amount|sum|total|product|difference|quotient|ratio|average|mean|median|mode|range"
+    "|distance|length|width|height|depth|radius|diameter|area|surface area|perimeter|circumference|volume|angle|slope"
+    "|probability|speed|rate|time|duration|age|weight|mass|temperature|price|cost|profit|revenue|income|salary|score"
+    "|minimum|maximum|degree|rank|dimension|determinant|equation|function|direction|name|day|month|year|date|option|choice"
+)
 _LEAD = re.compile(
-    r"^⟦((?:(?!\b(?:not|no|never|at|about|less|more)\b)[^⟦⟧\d=])*?(?:\bis|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))", re.I
+    rf"^⟦((?:(?:so|thus|hence|therefore|and),?\s+)?(?:(?:the|its|their|his|her|our)\s+)?"
+    rf"(?:(?:final|correct|total|required|desired|maximum|minimum|average|numerical)\s+)?(?:{_NOUNS}|[a-z])s?"
+    r"(?:\s+of\s+(?:the\s+)?[a-z]{3,})?\s*(?:\bis|\bare|\bequals|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
+    re.I,
 )
 _NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
 _ONES = (
