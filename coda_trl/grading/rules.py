@@ -31,8 +31,8 @@ _MARKS = re.compile(" ?[⟦⟧] ?")
 _UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
 # What becomes of a missing gold on its way through JSON, CSV and pandas.
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
-# Degrees with minutes and lists that go on are compared as text.
-_ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ")
+# Degrees with minutes, other primes, and lists that go on are compared as text.
+_ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ|'")
 _CONTENT = re.compile(r"[^\W_]")
 
 

@@ -35,7 +35,7 @@ _PRIMES_OF = {"'": ("ft", "min"), '"': ("in", "s")}
 _UNIT_OF = {name: names.split()[0] for names in _UNITS.split(";") for name in names.split()}
 # Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
 # variables.
-_BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in"
+_BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in|deg|USD"
 # Words that are or change a number: `3 millions`, `3 dollars four cents`. Plurals as well.
 _NUMBER_WORDS = NUMBER_WORDS | set(
     (
