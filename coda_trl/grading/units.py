@@ -49,8 +49,8 @@ _NOT_UNITS = set(
     (
         "about above almost alternatively am and another any anything approximately around at basis below between "
         "bigger bn bps but choose cubed decreased divided doesn't doubled either else everything except exactly "
-        "excluded extraneous factorial false fewer greater halved higher if impossible incorrect increased "
-        "instead inverse is ish isn't larger least less lower maybe mille minus mn mod modulo more most nearly "
+        "excluded extraneous factorial false greater halved higher if impossible incorrect increased "
+        "instead inverse is ish isn't larger least lower maybe mille minus mn mod modulo most nearly "
         "negated negative neither never no none nor not off opposite or out over perhaps permille plus pm "
         "possibly power probably raised rather reciprocal rejected root roughly short smaller so sqrt squared "
         "than then times to tripled undefined under unless unknown until up versus vs when where which with "
@@ -143,7 +143,9 @@ def _is_unit(words: str) -> bool:
     words = words.strip().casefold()
     if words in ("percent", "per cent", "percentage", "pct") or not _UNIT_WORDS.fullmatch(words):
         return False
-    names = re.findall(r"[a-z']+", words.replace(".", ""))
+    # "8 times", but no "times four"; "25 one-dollar bills", but no "twenty-five".
+    names = re.sub(r"\btimes$|[a-z']+-(?=[a-z])", "", words.replace(".", ""))
+    names = re.findall(r"[a-z']+", names)
     return not any(name in _NOT_UNITS or {name, name.removesuffix("s")} & _NUMBER_WORDS for name in names)
 
 
