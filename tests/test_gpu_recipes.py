@@ -147,24 +147,28 @@ def test_other_programs_on_a_card_do_not_count():
     assert peak_memory([shared, full], "generation") == (33, 53)
 
 
-def test_the_commands_for_eight_cards_are_complete():
+def test_the_commands_for_eight_cards_can_be_parsed_and_use_the_sharding_of_the_recipe():
     text = (ROOT / "benchmarks" / "gpu" / "README.md").read_text()
-    values = dict(re.findall(r'^(run|made_up|generated)="(.*)"$', text, re.MULTILINE))
-    commands = re.findall(r"^\|.*`(\$run .*)` \|", text, re.MULTILINE)
-    seen = set()
+    values = dict(re.findall(r'^(run|generated)="(.*)"$', text, re.MULTILINE))
+    commands = re.findall(r"^(\$run .*)", text, re.MULTILINE)
+    assert len(commands) == 3
+    options = ("", "$generated", "$generated --server 4")  # of the rows of the table
+    (table,) = re.findall(r"^\| `--sharding`.*(?:\n\|.*)+", text, re.MULTILINE)
+    header, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    for row, own_options in zip(rows[1:], options, strict=True):
+        for model, cell in zip(header[1:], row[1:], strict=True):
+            shardings = re.findall(r"`([a-z\d ]+)`", cell)
+            more = " ".join(re.findall(r"`(--[^`]+)`", cell))
+            commands += [f"$run --model {model} --sharding {sharding} {own_options} {more}" for sharding in shardings]
+    assert len(commands) == 3 + 10
     for command in commands:
-        words = shlex.split(Template(command).substitute(values))
+        words = shlex.split(Template(command).substitute(values), comments=True)
         assert words[:2] == ["python", "benchmarks/gpu/recipes.py"]
         args = recipes.parse_arguments(words[2:])
         assert args.gpus == 8 and args.seconds < 600
-        seen |= {(args.model, sharding, args.rollouts, args.server) for sharding in args.sharding}
         # What is not the recipe's own sharding is asked for in steps without vLLM alone.
         plan = recipes.yaml.safe_load((recipes.RECIPES / args.model / "dry_run.yaml").read_text())
-        own = Path(plan["accelerate_config"]).stem
-        assert args.rollouts == "made-up" or args.sharding == [own]
-    assert {(model, server) for model, _, rollouts, server in seen if rollouts == "generated"} == {
-        (f"qwen3-{size}", server) for size in ("4b", "8b", "14b") for server in (0, 4)
-    }
+        assert args.rollouts == "made-up" or args.sharding == [Path(plan["accelerate_config"]).stem]
 
 
 @pytest.mark.parametrize(
