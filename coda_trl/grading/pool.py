@@ -237,18 +237,20 @@ def _end(process: subprocess.Popen, connection: Connection, owner: int) -> None:
 # Those of this process: a fork gets them with workers that serve the parent, and locks that may be held for ever.
 _pools: "weakref.WeakSet[GradingPool]" = weakref.WeakSet()
 _default: GradingPool | None = None
+_default_lock = threading.Lock()  # two threads that ask first must not start two servers
 
 
 def default_pool() -> GradingPool:
     """The pool of this process that reward functions share, made when first asked for."""
     global _default
-    _default = _default or GradingPool()
-    return _default
+    with _default_lock:
+        _default = _default or GradingPool()
+        return _default
 
 
 def _after_fork() -> None:
-    global _default
-    _default = None
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()
     for pool in _pools:
         pool._lock, pool._server = threading.Lock(), None
 

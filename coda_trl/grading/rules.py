@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import repeat
 from types import ModuleType
 from typing import NamedTuple
 
@@ -156,7 +155,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
 
 
 def _pairwise(golds: Iterable[str], answers: Iterable[str], algebra: Algebra) -> bool:
-    return all(map(equivalent, golds, answers, repeat(algebra)))
+    return all(equivalent(gold, answer, algebra) for gold, answer in zip(golds, answers, strict=True))
 
 
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
