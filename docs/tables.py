@@ -1,4 +1,4 @@
-"""Fills in the tables of docs/diagnose.md, paper-and-code.md, performance.md and scaling.md, between their marks.
+"""Fills in the tables of docs/paper-and-code.md, performance.md and scaling.md, between their marks.
 
 python docs/tables.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import yaml
-from pictures import CURVES, GROUP, METRICS, RUNS
+from pictures import GROUP
 from transformers import AutoConfig
 
 from coda_trl.dry_run import read_plan
@@ -43,23 +43,6 @@ MEMORY_ROWS = (
     ("qwen3-14b", "zero3", 8),
     ("qwen3-14b", "zero3", 16),
 )
-
-
-def last_steps(steps: int = 40) -> str:
-    """Table of the runs: means over the points logged in the last steps."""
-    curves = json.loads(CURVES.read_text())
-    lines = ["| | " + " | ".join(METRICS.values()) + " |", "| --- " * (len(METRICS) + 1) + "|"]
-    for run in RUNS:
-        cells = []
-        for points in curves[run].values():
-            values = [
-                value
-                for step, value in zip(points["steps"], points["values"], strict=True)
-                if step > points["steps"][-1] - steps
-            ]
-            cells.append(f"{np.mean(values):.2f}")
-        lines.append(f"| `{run}` | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def length_stats_table(groups: int = 20_000) -> str:
@@ -192,7 +175,6 @@ def tables() -> list[tuple[str, str, str]]:
     """Page, mark and text of every table."""
     memory, time = measured_tables()
     return [
-        ("diagnose.md", "runs", last_steps()),
         ("scaling.md", "memory", memory_table()),
         ("scaling.md", "measured memory", memory),
         ("scaling.md", "measured time", time),
