@@ -1,6 +1,7 @@
 """The experiment on GSM8K and MATH (`experiments/math`): the committed rules, the record of a run, the queue."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +10,8 @@ import yaml
 from made_samples import sample as made_sample
 from made_samples import write_lines
 
+from experiments.math import measures, tables
 from experiments.math import run as queue
-from experiments.math import tables
 from experiments.math.collapse import ungated_penalty
 from experiments.math.data import BENCHMARKS, choose_mix, compose, read_scan
 from experiments.math.results import read_steps, summarise_samples
@@ -265,26 +266,32 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert "old" not in page and page.endswith("<!-- begin scan -->\n<!-- end -->\n")
 
     assert "CODA, seed 0 | 0.0 [0.0, 0.0] / 0% [0, 0]" in parts["differences"]
+    tests = parts["verdict"].splitlines()
+    assert [line.split("|")[4].strip() for line in tests if "CODA writes less" in line] == ["**failed**"]
+    assert "0.0 [0.0, 0.0] | **passed** |" in parts["verdict"], "as many tokens on hard problems"
+    assert "| does not hold | Δ tokens (%), CommonsenseQA | 0.0 [0.0, 0.0] |" in parts["claims-math"]
+    assert "| not run yet | Δ accuracy (points), VLP − GRPO, hard problems | – |" in parts["claims-math"]
     assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
 
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
-    assert set(tables.build(only_trained, tmp_path)) == {"trainings", "seconds"}
+    assert set(tables.build(only_trained, tmp_path)) == {"trainings", "rewards", "seconds"}
 
 
 @pytest.mark.slow
 def test_page_is_in_step_with_the_runs(tmp_path):
     """After new runs: `python -m experiments.math.tables`."""
-    page = (tables.HERE / "README.md").read_text()
-    assert fill(page, tables.build(read_results(tables.RESULTS), tmp_path)) == page
+    parts = tables.build(read_results(tables.RESULTS), tmp_path)
+    for page in map(Path.read_text, tables.PAGES):
+        assert fill(page, parts) == page
 
 
 def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():
     tokens = np.random.default_rng(0).lognormal(5, 1, 300)
-    ratio = tables.log_ratio(0.8 * tokens, tokens)
+    ratio = measures.log_ratio(0.8 * tokens, tokens)
     assert ratio.value == pytest.approx(math.log(0.8)) and ratio.high - ratio.low < 1e-9
-    mean = tables.over_pairs([-0.2, -0.3])
+    mean = measures.over_pairs([-0.2, -0.3])
     assert (mean.value, mean.low) == (pytest.approx(-0.25), pytest.approx(-0.25 - 12.706 * 0.05, rel=0.01))
-    assert tables.over_pairs([-0.2]).low is None
+    assert measures.over_pairs([-0.2]).low is None
 
 
 def test_recipes_train_as_the_design_says():

@@ -1,7 +1,7 @@
-"""Rebuilds the tables and the pictures of this experiment's README from `results.jsonl`.
+"""Rebuilds the tables and the pictures of this experiment's pages from `results.jsonl`.
 
 python -m experiments.math.tables
-python -m experiments.math.tables --results runs/math/results.jsonl --page runs/math/page.md    # a copy of the page
+python -m experiments.math.tables --results runs/math/results.jsonl --pages runs/math/page.md    # a copy of the page
 """
 
 import argparse
@@ -9,33 +9,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from scipy.stats import ttest_1samp
 
-from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
+from coda_trl.evaluation.bootstrap import Estimate
 from coda_trl.evaluation.comparison import benchmark_seed, compare
-from coda_trl.evaluation.metrics import Outcomes, Ratio
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
 
+from ..runner import ROOT
 from ..runs import Row, read_results
 from ..tables import fill
+from .claims import claims_table, verdict_table
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
 from .figures import SMOOTH, draw_bands, draw_steps
+from .measures import BANDS, TITLES, average_accuracy, in_percent, log_ratio, of_bands, outcomes_of, over_pairs, pairs
 from .run import HERE, RESULTS, STEPS
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
 RIVALS = [method for method in METHODS if method not in ("start", "grpo")]
-TITLES = {
-    "gsm8k": "GSM8K",
-    "math1200": "MATH",
-    "math500": "MATH500",
-    "svamp": "SVAMP",
-    "commonsenseqa": "CSQA",
-    "amc23": "AMC23",
-}
-BANDS = ("easy", "medium", "hard")
+PAGES = (HERE / "README.md", ROOT / "docs/reproduction.md")
 SCAN_TITLES = {"gsm8k": "GSM8K", "math3": "MATH 3", "math4": "MATH 4", "math5": "MATH 5"}
 SCAN_COLUMNS = {
     "Right (%)": "accuracy",
@@ -73,71 +65,8 @@ def label(row: Row) -> Cell:
     return text(f"{name} ({row['variant']})" if row.get("variant") else name)
 
 
-def by_problem(row: Row, benchmark: str, part: str = "evaluation") -> pd.DataFrame:
-    """Counts by problem of one benchmark: `correct`, `tokens`, `cut_off`, and `level` if there is one."""
-    counts = row[part][benchmark]["counts"]
-    return pd.DataFrame({name: np.array(values.split(), dtype=float) for name, values in counts.items()})
-
-
-def of_bands(row: Row, start: Row) -> dict[str, pd.DataFrame]:
-    """
-    Means by problem over all benchmarks that both have, by difficulty: the start's success rate in its sorting
-    samples, at least 75% and at most 25%.
-    """
-    parts = []
-    for name in TITLES:
-        if name in row["evaluation"] and name in start.get("sorting", {}):
-            rate = by_problem(start, name, "sorting")["correct"] / start["sorting"][name]["samples"]
-            band = np.select([rate >= 0.75, rate <= 0.25], ["easy", "hard"], "medium")
-            parts.append((by_problem(row, name) / row["evaluation"][name]["samples"]).assign(band=band))
-    frame = pd.concat(parts)
-    return {band: frame[frame["band"] == band] for band in BANDS}
-
-
-def outcomes_of(row: Row, benchmark: str) -> Outcomes:
-    """Sums by problem as the evaluation's comparison takes them; tokens of right and of wrong answers are not kept."""
-    counts = by_problem(row, benchmark)
-    samples = np.full(len(counts), float(row["evaluation"][benchmark]["samples"]))
-    return Outcomes(
-        problems=[str(problem) for problem in range(len(counts))],
-        samples=samples,
-        graded=samples,
-        correct=counts["correct"].to_numpy(),
-        truncated=counts["cut_off"].to_numpy(),
-        tokens=counts["tokens"].to_numpy(),
-        correct_tokens=np.full(len(counts), np.nan),
-        wrong_tokens=np.full(len(counts), np.nan),
-    )
-
-
-def over_pairs(values: Sequence[float]) -> Estimate:
-    """Mean over pairs with its 95% t-interval; none of one pair."""
-    mean = float(np.mean(values))
-    return Estimate(mean, *(map(float, ttest_1samp(values, 0).confidence_interval(0.95)) if len(values) > 1 else ()))
-
-
-def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:
-    """Log of the ratio of mean tokens, with a 95% interval over problems."""
-    draws = [np.log(replicates(Ratio(values, np.ones(len(values))), seed)) for values in (mine, theirs)]
-    return summarise(float(np.log(mine.mean() / theirs.mean())), draws[0] - draws[1], len(mine))
-
-
 def _percent(logs: Estimate) -> Cell:
-    ends = [None if end is None else float(np.expm1(end)) for end in (logs.low, logs.high)]
-    return number(Estimate(float(np.expm1(logs.value)), *ends), 100, 1, signed=True, unit="%")
-
-
-def average_accuracy(row: Row) -> float:
-    """Accuracy, benchmarks weighing equally; NaN if one is missing."""
-    return float(np.mean([row["evaluation"].get(name, {}).get("accuracy", np.nan) for name in TITLES]))
-
-
-def pairs(rows: Sequence[Row], method: str) -> list[tuple[Row, Row]]:
-    """Runs of a method and of GRPO with the same seed, both fully evaluated; only those as in the design."""
-    found = {(row["method"], row["seed"]): row for row in rows if row["complete"] and not row.get("variant")}
-    return [
-        (run, found["grpo", seed]) for (name, seed), run in found.items() if name == method and ("grpo", seed) in found
-    ]
+    return number(in_percent(logs), signed=True, unit="%")
 
 
 def _right_and_tokens(accuracy: float, tokens: float) -> Cell:
@@ -184,6 +113,27 @@ def seconds_table(rows: Sequence[Row]) -> Table:
     header = ["", "Steps", "Seconds", *PHASE_TITLES.values(), "Tokens", "Runs a card", "GiB of the card"]
     caption = "Means of seconds a step. The first ten begin with step 4. GiB: of all runs on the card."
     return Table("seconds", "Seconds of a step", caption, header, lines)
+
+
+def rewards_table(rows: Sequence[Row]) -> Table:
+    """What CODA's two gates change in the rewards."""
+    lines = []
+    for row in (row for row in rows if row["method"] in ("grpo", "coda")):
+        log = row["training"]["log"]
+        means = {
+            name: float(np.nanmean(np.array(log[name][SMOOTH:], dtype=float))) if name in log else np.nan
+            for name in ("easy_share", "easy_penalty", "hard_share", "hard_bonus", "right_tokens", "wrong_tokens")
+        }
+        shares = [number(means[name], 100, 0) for name in ("easy_share", "hard_share")]
+        paid = [number(means[name], 1000) for name in ("easy_penalty", "hard_bonus")]
+        lengths = [number(means[name], digits=0) for name in ("right_tokens", "wrong_tokens")]
+        lines.append([label(row), *shares, *paid, *lengths])
+    header = ["", "Easy (%)", "Hard (%)", "Easy penalty", "Hard bonus", "Tokens, right", "Tokens, wrong"]
+    caption = (
+        f"Training, means from step {SMOOTH + 1} on. Shares of prompts; penalty and bonus in thousandths of a reward, "
+        "over all answers; tokens of right and of wrong answers, means over groups. Seed 0 did not log them."
+    )
+    return Table("rewards", "What the gates pay", caption, header, lines)
 
 
 def evaluations_table(rows: Sequence[Row]) -> Table:
@@ -278,7 +228,7 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     tables = [scan_table(row) for row in results if row["method"] == "scan"]
     if trained:
         draw_steps(trained, METHODS, ("reward", "easy_tokens", "hard_tokens"), STEPS, folder / "training.png")
-        tables += [trainings_table(trained), seconds_table(trained)]
+        tables += [trainings_table(trained), rewards_table(trained), seconds_table(trained)]
     collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] in COLLAPSE_SEEDS]
     if any(row["method"] in COLLAPSE for row in collapse):
         shown = ("reward", "tokens", "all_wrong_tokens")
@@ -287,6 +237,7 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
         tables += [evaluations_table(evaluated), levels_table(evaluated), differences_table(evaluated)]
     if start is not None:
         tables += [bands_table(evaluated, start), pairs_table(evaluated, start)]
+        tables += [verdict_table(evaluated, start), claims_table(evaluated, start)]
         designed = [row for row in evaluated if not row.get("variant")]
         draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in designed], folder / "by-difficulty.png")
     return {table.key: f"{markdown(table)}\n" for table in tables}
@@ -295,10 +246,11 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=HERE / "README.md")
+    parser.add_argument("--pages", type=Path, nargs="+", default=PAGES, help="Pictures go beside the first.")
     args = parser.parse_args()
-    parts = build(read_results(args.results), args.page.parent)
-    args.page.write_text(fill(args.page.read_text(), parts))
+    parts = build(read_results(args.results), args.pages[0].parent)
+    for page in args.pages:
+        page.write_text(fill(page.read_text(), parts))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,95 @@
+"""What runs are compared by: means by problem and by difficulty, pairs of one seed, intervals over pairs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import ttest_1samp
+
+from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
+from coda_trl.evaluation.metrics import Outcomes, Ratio
+
+from ..runs import Row
+
+TITLES = {
+    "gsm8k": "GSM8K",
+    "math1200": "MATH",
+    "math500": "MATH500",
+    "svamp": "SVAMP",
+    "commonsenseqa": "CSQA",
+    "amc23": "AMC23",
+}
+BANDS = ("easy", "medium", "hard")
+
+
+def by_problem(row: Row, benchmark: str, part: str = "evaluation") -> pd.DataFrame:
+    """Counts by problem of one benchmark: `correct`, `tokens`, `cut_off`, and `level` if there is one."""
+    counts = row[part][benchmark]["counts"]
+    return pd.DataFrame({name: np.array(values.split(), dtype=float) for name, values in counts.items()})
+
+
+def of_bands(row: Row, start: Row) -> dict[str, pd.DataFrame]:
+    """
+    Means by problem over all benchmarks that both have, by difficulty: the start's success rate in its sorting
+    samples (`rate`), at least 75% and at most 25%.
+    """
+    parts = []
+    for name in TITLES:
+        if name in row["evaluation"] and name in start.get("sorting", {}):
+            rate = by_problem(start, name, "sorting")["correct"] / start["sorting"][name]["samples"]
+            band = np.select([rate >= 0.75, rate <= 0.25], ["easy", "hard"], "medium")
+            parts.append((by_problem(row, name) / row["evaluation"][name]["samples"]).assign(band=band, rate=rate))
+    frame = pd.concat(parts)
+    return {band: frame[frame["band"] == band] for band in BANDS}
+
+
+def outcomes_of(row: Row, benchmark: str) -> Outcomes:
+    """Sums by problem as the evaluation's comparison takes them; tokens of right and of wrong answers are not kept."""
+    counts = by_problem(row, benchmark)
+    samples = np.full(len(counts), float(row["evaluation"][benchmark]["samples"]))
+    return Outcomes(
+        problems=[str(problem) for problem in range(len(counts))],
+        samples=samples,
+        graded=samples,
+        correct=counts["correct"].to_numpy(),
+        truncated=counts["cut_off"].to_numpy(),
+        tokens=counts["tokens"].to_numpy(),
+        correct_tokens=np.full(len(counts), np.nan),
+        wrong_tokens=np.full(len(counts), np.nan),
+    )
+
+
+def over_pairs(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Mean over pairs with its t-interval; none of one pair."""
+    ends = ttest_1samp(values, 0).confidence_interval(confidence) if len(values) > 1 else ()
+    return Estimate(float(np.mean(values)), *map(float, ends))
+
+
+def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:
+    """Log of the ratio of mean tokens, with a 95% interval over problems."""
+    draws = [np.log(replicates(Ratio(values, np.ones(len(values))), seed)) for values in (mine, theirs)]
+    return summarise(float(np.log(mine.mean() / theirs.mean())), draws[0] - draws[1], len(mine))
+
+
+def in_percent(logs: Estimate) -> Estimate:
+    """The change in percent that a log ratio is."""
+    ends = (None if end is None else 100 * float(np.expm1(end)) for end in (logs.low, logs.high))
+    return Estimate(100 * float(np.expm1(logs.value)), *ends)
+
+
+def average_accuracy(row: Row) -> float:
+    """Accuracy, benchmarks weighing equally; NaN if one is missing."""
+    return float(np.mean([row["evaluation"].get(name, {}).get("accuracy", np.nan) for name in TITLES]))
+
+
+def pairs(rows: Sequence[Row], method: str, reference: str = "grpo") -> list[tuple[Row, Row]]:
+    """
+    Runs of a method and of the reference with the same seed (the start has one run for all), both fully evaluated;
+    only those as in the design.
+    """
+    found = {(row["method"], row["seed"]): row for row in rows if row["complete"] and not row.get("variant")}
+    return [
+        (run, found[other])
+        for (name, seed), run in found.items()
+        if name == method and (other := (reference, 0 if reference == "start" else seed)) in found
+    ]
