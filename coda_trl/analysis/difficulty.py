@@ -27,8 +27,7 @@ Key = tuple[str, str]  # benchmark, problem id
 
 def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = PERCENTILES) -> np.ndarray:
     """
-    Sorts problems by success rate and cuts the row at percentiles. Tied problems, of which few samples make many, are
-    put in a random (but fixed) order, so that a cut among them favours none.
+    Sorts problems by success rate and cuts them at percentiles. Tied problems are in a random but fixed order.
 
     Args:
         success_rate (`np.ndarray` of shape `(P,)`):
@@ -153,7 +152,7 @@ class BucketComparison:
         name (`str`):
             Percentiles of the bucket; the hardest begins at 0.
         num_problems (`int`):
-            Problems in it that both runs have. One near a cut may be in two buckets, each time with other samples.
+            Problems in it that both runs have. One near a cut may be in two buckets, with different samples.
         success_rate (`float`):
             Success rate of the sorting runs on the samples that did not sort.
         token_ratio, accuracy_points (`Estimate`):

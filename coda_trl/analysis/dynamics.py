@@ -93,8 +93,6 @@ def evaluation_histories(log_history: Sequence[dict[str, Any]]) -> dict[str, lis
     """
     What TRL's evaluation during training logged, by evaluation set (`""` if there is only one), without `eval_`.
 
-    TRL writes one entry for each set. Only what transformers adds (such as `eval_<set>_runtime`) tells several apart.
-
     Example:
 
     ```python

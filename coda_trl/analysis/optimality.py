@@ -42,8 +42,6 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
     """
     Probability of success within a token budget, under truncation of one run; every problem weighs the same.
 
-    Beyond the longest correct sample the curve says nothing but that the run did no better.
-
     Args:
         problem, correct, tokens (`np.ndarray` of shape `(N,)`):
             Index of the problem of every sample; 1, 0, or NaN without a verdict, which is left out; generated tokens.
@@ -78,9 +76,9 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
 
 def best_budgets(curve: BudgetCurve) -> list[tuple[float, int]]:
     """
-    Best budgets for all prices, by the corners of the curve's upper concave envelope: pairs of a price (probability
-    per token) and a budget (tokens), prices falling. From a price down to the next one, its budget maximises
-    `Pr(correct | n) - price * n`; above the first price the best budget is 0. Empty if nothing was ever correct.
+    Best budgets for all prices: pairs of a price (probability per token) and a budget (tokens), prices falling, the
+    corners of the curve's upper concave envelope. From a price down to the next one, its budget maximises
+    `Pr(correct | n) - price * n`; above the first price the best budget is 0.
     """
     corners = [0]
     for point in range(1, len(curve.budgets)):

@@ -29,9 +29,8 @@ class Restatements:
     """
     Counts the passages of a response that repeat its problem word for word.
 
-    A passage is a run of words of the response in which every 6 neighbours also stand side by side in the problem. A
-    problem of 3 to 5 words counts as repeated only as a whole; a shorter one never, because using its numbers would
-    pass for repeating it.
+    A passage is a run of words of the response in which every 6 consecutive words are consecutive in the problem too.
+    A problem of 3 to 5 words counts as repeated only as a whole, a shorter one never.
 
     Example:
 

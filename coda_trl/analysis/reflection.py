@@ -18,9 +18,8 @@ def is_reflective(completion: str) -> bool:
     """
     Whether a response holds at least one of the paper's 17 reflective terms.
 
-    A term matches as a whole word: the characters beside it are not letters, digits or underscores. So `wait` is found
-    in "Wait, no" and "wait-list", not in "waiting". Case does not matter, a space matches any white space, and a
-    hyphen also the typographic hyphens U+2010 and U+2011.
+    A term matches as a whole word: `wait` is found in "Wait, no" and "wait-list", not in "waiting". Case and the kind
+    of white space and hyphen do not matter. `yet` counts in any sense, as in the paper.
 
     Example:
 

@@ -34,9 +34,8 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) ->
 
     Args:
         spec (`str`):
-            `NAME`, to load it from the hub, or `NAME=LOCATION`, to load it from a file or another hub id. `NAME` is a
-            key of [`SOURCES`] (or of [`TRAINING_SETS`], where that consists of one source). `ladder` is generated;
-            `ladder=2000` makes 2,000 rows; `custom=LOCATION` is your own data set.
+            `NAME`, from the hub, or `NAME=LOCATION`, from a file or another hub id. `NAME` is a key of [`SOURCES`] (or
+            of [`TRAINING_SETS`], if that is one source). `ladder=2000` makes 2,000 rows; `custom=LOCATION` is yours.
         columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
             Columns of `custom` that hold the prompt (text or messages) and the gold.
 
@@ -45,7 +44,7 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) ->
             of the original, `original_<name>` for those that are called `prompt`, `solution`, `source` or `n_gold`.
 
     Raises:
-        DataError: If the name is unknown, a file is missing or damaged, or a column is missing. Says what was found.
+        DataError: If the name is unknown, or a file or column is missing or damaged.
 
     Example:
 
@@ -106,8 +105,7 @@ def load_training_set(
         specs (`str` or `Sequence[str]`):
             `mixed`, `easy`, `hard` (the paper's sets), or names as in [`load_source`].
         prompt_format (`str`, *optional*, defaults to `"chat"`):
-            `"chat"`: conversational prompts, to which TRL applies the chat template. `"plain"`: strings, for base
-            models without one.
+            `"chat"`: conversational prompts. `"plain"`: strings, for base models without a chat template.
         length_budget (`Sequence[int]`, *optional*):
             Lowest and highest token budget of L1, see [`add_length_budget`]. `None` asks for none.
         seed (`int`, *optional*, defaults to `42`):

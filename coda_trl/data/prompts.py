@@ -46,7 +46,7 @@ def choice_prompt(question: str, labels: list[str], options: list[str]) -> Messa
         question (`str`):
             Text of the question.
         labels (`list[str]`), options (`list[str]`):
-            Letters and texts of the options. White space around texts is dropped (some of GPQA's end in a newline).
+            Letters and texts of the options. White space around texts is dropped.
 
     Example:
 
@@ -75,14 +75,14 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
     """
     Asks for a number of tokens, as L1 does (https://huggingface.co/papers/2503.04697).
 
-    Every prompt gets the sentence `Think for N tokens.` at its end, and every row a column `n_gold` that holds N. N is
-    drawn once a row, so all rollouts of a group share it and two runs with one seed ask for the same.
+    Every prompt ends with `Think for N tokens.`, and column `n_gold` holds N. It is drawn once a row, so all rollouts
+    of a group share it.
 
     Args:
         dataset (`Dataset`):
             Rows with a conversational `prompt`.
         low (`int`), high (`int`):
-            Range of N, both ends included. The CODA paper uses 128 to 10,000, L1's own script 100 to 4,000.
+            Range of N, both ends included. The CODA paper uses 128 to 10,000.
         seed (`int`, *optional*, defaults to `42`):
             Seed of the draw.
 

@@ -22,7 +22,7 @@ class DataError(ValueError):
 
 
 class DatasetUnavailableError(DataError):
-    """A hub data set that could not be fetched from here. It may well be available elsewhere."""
+    """A hub data set that could not be fetched."""
 
 
 def is_local(location: str) -> bool:

@@ -33,8 +33,7 @@ def find_stop_tokens(
     Finds the tokens at which generation has to stop.
 
     Qwen3's base checkpoints declare `<|endoftext|>` alone as end of sequence, while their chat template closes a turn
-    with `<|im_end|>`. A model that is prompted by the template learns to write the latter, and would continue to the
-    length limit after it.
+    with `<|im_end|>`. After that a model would continue to the length limit.
 
     Args:
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):

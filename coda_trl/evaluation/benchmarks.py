@@ -17,14 +17,12 @@ class Benchmark:
         name (`str`):
             Name in sample files and tables.
         problems (`Sequence[Mapping[str, Any]]`):
-            Problems: a list of dictionaries or a `datasets.Dataset`. `prompt` is a list of messages or a string;
-            `problem_id`, if there is none, is the position.
+            A list or `datasets.Dataset`. `prompt` is messages or a string; `problem_id` defaults to the position.
         grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None]]`):
             Verdicts of completions, given with the problem that each answers: right, wrong, or `None` if the gold
             answer cannot be read. A `<think>` that the prompt opened precedes its completion.
         keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold")`):
-            Fields that are copied into the samples of the problems that have them, so that tables can be split by
-            them.
+            Fields that are copied into the samples, so that tables can be split by them.
 
     Example:
 

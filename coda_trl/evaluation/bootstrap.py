@@ -112,8 +112,8 @@ def interval(
         confidence (`float`, *optional*, defaults to `0.95`):
             How often the interval is to hold the truth, in (0, 1).
         num_problems (`int`, *optional*):
-            Number of problems that were resampled, at least 2. The fewer, the further out the ends. By default they
-            count as very many: between the ends lies a share `confidence` of the replicates.
+            Number of problems that were resampled, at least 2. The fewer, the further out the ends. Defaults to very
+            many.
     """
     values = values[~np.isnan(values)]
     if not len(values):

@@ -33,7 +33,7 @@ class SampleColumns:
         problems (`list[str]` of length `P`):
             Problem ids.
         questions (`np.ndarray` of shape `(P, 2)`):
-            Fingerprints of prompt and gold answer, 0 where the samples hold none. They are good within one process.
+            Fingerprints of prompt and gold answer, 0 where the samples hold none, valid within one process.
         problem, sample (`np.ndarray` of shape `(N,)`):
             Index of the problem of every sample, and number of the sample among those of its problem.
         correct, tokens, truncated (`np.ndarray` of shape `(N,)`):
@@ -181,8 +181,7 @@ def load_samples(
         path (`str` or `os.PathLike`):
             Sample file.
         split_by (`str`, *optional*):
-            Field whose values split a benchmark: with `"rung"`, samples of `ladder` with `rung` 3 become benchmark
-            `ladder rung 3`.
+            Field whose values split a benchmark: with `"rung"`, `ladder` becomes `ladder rung 3` and so on.
         counts (`Mapping[str, Callable[[Mapping[str, Any]], float]]`, *optional*):
             Further numbers to take from every sample, such as `{"words": lambda s: len(s["completion"].split())}`.
 

@@ -80,11 +80,9 @@ def compare(
     run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes], num_resamples: int = NUM_RESAMPLES
 ) -> Comparison:
     """
-    Compares two runs on the benchmarks and problems that both have, pairing them by problem. Accuracies are compared
-    on those with a verdict in both.
+    Compares two runs on the problems that both have, pairing them by problem. Accuracies need a verdict in both.
 
-    Over several benchmarks the averages are compared, every benchmark with equal weight, as in the last column of the
-    paper's Table 1; each is then resampled by itself.
+    Over several benchmarks their averages are compared, as in the last column of the paper's Table 1.
 
     Args:
         run, reference (`Mapping[str, Outcomes]`):
@@ -93,8 +91,8 @@ def compare(
             Number of bootstrap resamples.
 
     Returns:
-        `Comparison`: Differences with intervals; a difference whose interval holds 0 may be noise. There is none if a
-            benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`] problems that count.
+        `Comparison`: Differences with intervals; without, if a benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`]
+            problems that count.
 
     Raises:
         ValueError: If the runs have no problem in common.

@@ -47,8 +47,8 @@ class EvaluationConfig:
             Settings of the chat template, as in training; `{"enable_thinking": false}` switches the thinking of hybrid
             models off. JSON on the command line.
         token_budget (`int`, *optional*):
-            Tokens that the prompts ask for (`Think for N tokens.`), as models trained with L1 expect. In Python,
-            `load_benchmark` puts it into the prompts.
+            Tokens that the prompts ask for (`Think for N tokens.`), for L1. In Python, `load_benchmark` puts it into
+            the prompts.
         dtype (`str`, *optional*, defaults to `"auto"`):
             Number format of the weights: `"bfloat16"`, `"float16"` or `"float32"`; `"auto"` takes the checkpoint's.
         batch_size (`int`, *optional*, defaults to `64`):
@@ -60,8 +60,8 @@ class EvaluationConfig:
         gpu_memory_utilization (`float`, *optional*, defaults to `0.9`):
             Share of GPU memory that vLLM takes.
         kv_cache_memory_bytes (`int`, *optional*):
-            Bytes for the keys and values of a vLLM replica. Defaults to what it finds left of its share when it
-            starts, at which it gives up if other processes on the card take or free memory meanwhile.
+            Bytes for the keys and values of a vLLM replica. Defaults to what its share leaves; starting then fails if
+            other processes on the GPU take or free memory meanwhile.
 
     Raises:
         ValueError: If a value is out of range.
@@ -123,7 +123,7 @@ class EvaluationConfig:
         return SamplingSettings(self.temperature, self.top_p, self.max_tokens)
 
     def identity(self) -> dict[str, Any]:
-        """What two sessions of one evaluation must agree in. (`n` may grow, and the hardware may change.)"""
+        """Settings that all sessions of one evaluation share. (`n` may grow, and the hardware may change.)"""
         names = (
             "model_name_or_path base_model_name_or_path engine seed prompt_format chat_template_kwargs token_budget"
         )

@@ -22,11 +22,11 @@ def load_benchmark(
 
     Args:
         spec (`str`):
-            Name of a benchmark of the paper (see `coda_trl.data.BENCHMARKS`), `NAME=LOCATION` to read it from a file
-            or another hub id, `custom=PATH` for a file with columns `prompt` and `solution`, or `ladder` for the
-            arithmetic ladder: 100 problems of each rung, in turn.
+            A name in `coda_trl.data.BENCHMARKS`, `NAME=LOCATION` to read it from a file or another hub id,
+            `custom=PATH` for a file with columns `prompt` and `solution`, or `ladder`: 100 problems of each rung, in
+            turn.
         token_budget (`int`, *optional*):
-            Ask for this many tokens in every prompt, as models trained with L1 expect.
+            Ask for this many tokens in every prompt, for L1.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"` or `"plain"` (bare text, for base models without a chat template).
         limit (`int`, *optional*):

@@ -73,8 +73,7 @@ class Ratio:
 
     def within(self, chosen: np.ndarray) -> "Ratio":
         """
-        The metric on chosen parts of problems, shape `(P, parts)`. Problems without any stay, as zeros: a resample of
-        all problems may hold more or fewer that count, as other problems would.
+        The metric on chosen parts of problems, shape `(P, parts)`. Problems without any stay, as zeros.
         """
         return Ratio(*(np.where(chosen, sums, 0).sum(axis=1) for sums in (self.numerator, self.denominator)))
 

@@ -7,8 +7,8 @@ def format_number(value: float, digits: int = 1, signed: bool = False, unit: str
     """
     A number rounded half up, away from zero, with commas between thousands and a true minus sign.
 
-    A ratio of counts may be some 1e-10 off, and those of up to 10 million samples do not lie that close beside a half
-    without being one, so the number is first rounded to eight more digits than are shown.
+    It is first rounded to eight more digits than are shown, so that a ratio of counts that is 1e-10 off a half counts
+    as one.
 
     Args:
         value (`float`):

@@ -47,7 +47,7 @@ Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the be
 def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
     """
     Samples answers to benchmarks, grades them, and writes them down as they come. Called again with the same
-    `output_dir`, an interrupted run resumes: it draws the missing samples with the seeds they would have had.
+    `output_dir`, it draws the missing samples.
 
     Args:
         config (`EvaluationConfig`):
@@ -59,9 +59,8 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         `dict[str, Any]`: What `summary.json` holds: engine, versions, settings, time, and results by benchmark.
 
     Raises:
-        ValueError: If two benchmarks have one name, if the folder holds an evaluation with other settings, problems
-            or weights, if a prompt and its answer do not fit into the model, or if a grader returns anything but
-            verdicts.
+        ValueError: If two benchmarks have one name, the folder holds an evaluation with other settings, problems or
+            weights, a prompt and its answer do not fit into the model, or a grader returns anything but verdicts.
     """
     names = [benchmark.name for benchmark in benchmarks]
     if len(set(names)) < len(names):

@@ -28,9 +28,9 @@ REQUIRED_FIELDS = {
 
 
 def read_samples(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
-    r"""
-    Reads a sample file line by line: all fields of every sample, `problem_id` as a string. A truncated last line (its
-    writer was killed or is still at work) is left out.
+    """
+    Reads a sample file line by line: all fields of every sample, `problem_id` as a string. A truncated last line is
+    left out.
 
     Args:
         path (`str` or `os.PathLike`):
@@ -38,20 +38,6 @@ def read_samples(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
 
     Raises:
         ValueError: If a line is not a JSON object, lacks a required field, or holds one of the wrong type.
-
-    Example:
-
-    ```python
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from coda_trl.evaluation import read_samples
-    >>> line = '{"benchmark": "svamp", "problem_id": 7, "sample": 0, "completion": "60", "tokens": 2, '
-    >>> path = Path(tempfile.mkdtemp(), "samples.jsonl")
-    >>> _ = path.write_text(line + '"finish_reason": "stop", "correct": true}')
-    >>> [(sample["problem_id"], sample["correct"]) for sample in read_samples(path)]
-    [('7', True)]
-
-    ```
     """
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
@@ -92,8 +78,7 @@ class SampleWriter:
     """
     Appends samples to a file, and knows which ones it holds already.
 
-    A process killed at any moment leaves at most one incomplete last line, which the next writer removes. A second
-    writer on the same file is refused.
+    A killed process leaves at most one incomplete last line, which the next writer removes.
 
     Args:
         path (`str` or `os.PathLike`):
