@@ -1,6 +1,5 @@
 """Options of the trainer: those of TRL's GRPO, how rewards are shaped by length, and how micro-batches are cut."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,15 +137,6 @@ class CodaGRPOConfig(GRPOConfig):
                     "group. Set it to at least 2 (the paper uses 16)."
                 )
         super().__post_init__()
-        limit = self.max_completion_length
-        if self.length_shaping == "alp" and self.scale_rewards == "none" and limit and self.alp_beta * limit < 0.01:
-            if self.process_index == 0:
-                warnings.warn(
-                    f"`alp_beta` is {self.alp_beta!r}: even a completion of {limit} tokens loses only "
-                    f"{self.alp_beta * limit:.1g} of its reward, which trains nothing unless rewards are divided by "
-                    f"their deviation. Set it to about {0.3 / limit:.0e}.",
-                    stacklevel=2,
-                )
 
     def shaping_parameters(self) -> dict[str, Any]:
         """Keyword arguments for [`shaping.shape_rewards`]."""
@@ -166,6 +156,14 @@ class CodaGRPOConfig(GRPOConfig):
                 f"With {self.num_generations}, one right answer is a success rate of {1 / self.num_generations:.2g}. "
                 f"That is not below `coda_tau_hard` ({self.coda_tau_hard:g}), so the bonus on hard prompts never "
                 "acts. Set it to 8 or more (the paper uses 16), or raise `coda_tau_hard`.",
+            )
+        limit = self.max_completion_length
+        if self.length_shaping == "alp" and self.scale_rewards == "none" and limit and self.alp_beta * limit < 0.01:
+            yield (
+                "alp_beta",
+                f"With {self.alp_beta!r}, even a completion of {limit} tokens loses only {self.alp_beta * limit:.1g} "
+                "of its reward, which trains nothing unless rewards are divided by their deviation. Set it to about "
+                f"{0.3 / limit:.0e}.",
             )
         if self.loss_type != "dapo":
             yield (

@@ -1,7 +1,7 @@
 """GRPO on micro-batches grouped by length: the overrides of TRL's trainer, and when its order must stay."""
 
+import functools
 import math
-from functools import cached_property
 
 import torch
 from accelerate.utils import gather, is_peft_model
@@ -127,26 +127,16 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     ```
     """
 
-    def __init__(
-        self,
-        model,
-        reward_funcs=None,
-        args=None,
-        train_dataset=None,
-        eval_dataset=None,
-        processing_class=None,
-        reward_processing_classes=None,
-        callbacks=None,
-        optimizers=(None, None),
-        quantization_config=None,
-        peft_config=None,
-        tools=None,
-        rollout_func=None,
-        environment_factory=None,
-    ):
+    @functools.wraps(GRPOTrainer.__init__)
+    def __init__(self, model, reward_funcs=None, args=None, *others, **options):
+        check_overrides(LengthGroupedGRPOTrainer)
+        super().__init__(model, reward_funcs, self._own_config(model, args), *others, **options)
+
+    def _own_config(self, model, args):
+        """`args` if it is a [`CodaGRPOConfig`], or the default of TRL's trainers: named after the model."""
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
-            args = CodaGRPOConfig(f"{model_name.split('/')[-1]}-{self._name}")
+            return CodaGRPOConfig(f"{model_name.split('/')[-1]}-{self._name}")
         if not isinstance(args, CodaGRPOConfig):
             remedy = "It has every field of GRPOConfig: put it in its place."
             if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
@@ -154,23 +144,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             raise TypeError(
                 f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a CodaGRPOConfig. {remedy}"
             )
-        check_overrides(LengthGroupedGRPOTrainer)
-        super().__init__(
-            model,
-            reward_funcs,
-            args,
-            train_dataset,
-            eval_dataset,
-            processing_class=processing_class,
-            reward_processing_classes=reward_processing_classes,
-            callbacks=callbacks,
-            optimizers=optimizers,
-            quantization_config=quantization_config,
-            peft_config=peft_config,
-            tools=tools,
-            rollout_func=rollout_func,
-            environment_factory=environment_factory,
-        )
+        return args
 
     @override
     def create_accelerator_and_postprocess(self):
@@ -217,7 +191,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
                     self.model, input_ids, mask, batch["completion_ids"].size(1)
                 )
 
-    @cached_property
+    @functools.cached_property
     def _model_ignores_padding(self) -> bool:
         peft_type = self.model.active_peft_config.peft_type if is_peft_model(self.model) else None
         return values_ignore_padding(self.model.config, peft_type)

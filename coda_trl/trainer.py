@@ -9,7 +9,8 @@ import warnings
 import torch
 from accelerate.utils import gather
 from datasets import Dataset
-from trl.trainer.utils import is_async_callable
+from trl import GRPOTrainer
+from trl.trainer.utils import get_callable_name, is_async_callable
 from typing_extensions import override
 
 from .compatibility import check_overrides
@@ -82,25 +83,42 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             }"""),
     }
 
-    @functools.wraps(LengthGroupedGRPOTrainer.__init__)
-    def __init__(self, *args, **kwargs):
+    @functools.wraps(GRPOTrainer.__init__)
+    def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, *others, **options):
         check_overrides(CodaGRPOTrainer)
-        super().__init__(*args, **kwargs)
-        self._base_column, guess = find_correctness_reward(self.reward_func_names, self.args.correctness_reward)
+        args = self._own_config(model, args)
+        self._check_arguments(reward_funcs, args, train_dataset, options.get("environment_factory"))
+        super().__init__(model, reward_funcs, args, train_dataset, *others, **options)
+        self._base_column, guess = self._find_base_column(self.reward_func_names, args)
         self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
-        if self.args.length_shaping == "none":
+        if args.length_shaping == "none":
             return
-        if self.accelerator.is_main_process:
-            for setting, message in self.args.contradictions():
-                warnings.warn(f"`{setting}`: {message}", stacklevel=2)
-            if guess is not None:
-                warnings.warn(guess, stacklevel=2)
-        if isinstance(self.train_dataset, Dataset):  # a stream may be slow to start
-            if self.args.length_shaping in NEED_BUDGET:
-                self._check_budgets(self.train_dataset.column_names)
-                self._budgets(self.train_dataset["n_gold"])
+        if guess is not None and self.accelerator.is_main_process:
+            warnings.warn(guess, stacklevel=2)
+        if isinstance(train_dataset, Dataset):
             self._probe_correctness()
         self._add_column_of_the_term()
+
+    def _check_arguments(self, reward_funcs, args, train_dataset, environment_factory):
+        """Refuses and warns of what is known without the weights, which may take minutes to load."""
+        funcs = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        are_functions = funcs and all(callable(func) and not isinstance(func, torch.nn.Module) for func in funcs)
+        if are_functions and environment_factory is None:  # only TRL knows the names of models and environments
+            self._find_base_column(list(map(get_callable_name, funcs)), args)
+        if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):  # a stream may be slow to start
+            self._check_budgets(args.length_shaping, train_dataset.column_names)
+            self._budgets(train_dataset["n_gold"])
+        if args.length_shaping != "none" and args.process_index == 0:
+            for setting, message in args.contradictions():
+                warnings.warn(f"`{setting}`: {message}", stacklevel=3)
+
+    @staticmethod
+    def _find_base_column(names, args):
+        if args.length_shaping != "none" and "length_shaping" in names:
+            raise ValueError(
+                "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
+            )
+        return find_correctness_reward(names, args.correctness_reward)
 
     def _probe_correctness(self):
         """Raises before the training what `_calculate_rewards` would raise in its first batch."""
@@ -114,19 +132,16 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         check_correctness(base, names, self._base_column, self.reward_weights.tolist()[: len(names)])
 
     def _add_column_of_the_term(self):
-        if "length_shaping" in self.reward_func_names:
-            raise ValueError(
-                "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
-            )
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
         self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
 
-    def _check_budgets(self, columns):
+    @staticmethod
+    def _check_budgets(method, columns):
         if "n_gold" not in columns:
             raise ValueError(
-                f"`length_shaping` is {self.args.length_shaping!r}, but the dataset has no column 'n_gold' (its "
+                f"`length_shaping` is {method!r}, but the dataset has no column 'n_gold' (its "
                 f"columns: {', '.join(columns)}). Add the token budget that each prompt asks for."
             )
 
@@ -196,7 +211,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if self._mode == "eval":
             parameters["method"] = "none"
         elif parameters["method"] in NEED_BUDGET:
-            self._check_budgets(inputs[0])  # a stream shows its columns with its first batch
+            self._check_budgets(parameters["method"], inputs[0])  # a stream shows its columns with its first batch
             parameters["n_gold"] = self._gather(self._budgets([example["n_gold"] for example in inputs]))
         return shape_rewards(base, lengths, self._group_size, **parameters)
 

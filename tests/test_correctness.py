@@ -152,9 +152,9 @@ def test_a_configuration_that_is_not_coda_s_is_refused_with_what_to_do(tiny_mode
             CodaGRPOTrainer(tiny_model, right, config(str(tmp_path), bf16=False, use_cpu=True), PROMPTS)
 
 
-def test_settings_that_work_against_the_method_are_warned_of(tiny_model, tmp_path):
-    with pytest.warns(UserWarning, match="`scale_rewards`: 'group' .* Set it to 'none'"):
-        make(tiny_model, tmp_path, right, num_generations=8, scale_rewards="group")
+def test_settings_that_work_against_the_method_are_warned_of_before_any_weights(tiny_model, tmp_path):
+    with pytest.warns(UserWarning, match="`scale_rewards`: 'group' .* Set it to 'none'"), pytest.raises(OSError):
+        make("no-such-model", tmp_path, right, num_generations=8, scale_rewards="group")
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         make(tiny_model, tmp_path, right, num_generations=8)

@@ -1,5 +1,6 @@
 """`CodaGRPOTrainer` on a model of a few thousand parameters: what it trains on, what it logs, what it refuses."""
 
+import functools
 import inspect
 
 import pytest
@@ -193,21 +194,34 @@ def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
 # What it refuses
 
 
-def test_a_name_of_two_rewards_names_neither(tiny_model, tmp_path):
+def length_shaping(completions, **kwargs):
+    return [1.0] * len(completions)
+
+
+def test_names_of_rewards_are_checked_before_any_weights(tmp_path):
     lambdas = [lambda completions, **kwargs: [0.5] * len(completions), lambda completions, **kwargs: [1.0] * 8]
     with pytest.raises(ValueError, match=r"several of the reward functions \(<lambda>, <lambda>\) are called so"):
-        make(tiny_model, tmp_path, lambdas, correctness_reward="<lambda>")
+        make("no-such-model", tmp_path, lambdas, correctness_reward="<lambda>")
+    with pytest.raises(ValueError, match="`correctness_reward` is 'wrong', but the reward functions are right"):
+        make("no-such-model", tmp_path, functools.partial(right), correctness_reward="wrong")
+    with pytest.raises(ValueError, match="called 'length_shaping'.* Rename it"):
+        make("no-such-model", tmp_path, [right, length_shaping])
+
+
+def test_no_reward_at_all_is_for_trl_to_refuse(tiny_model, tmp_path):
+    with pytest.raises(ValueError, match="No reward source"):
+        make(tiny_model, tmp_path, [])
 
 
 @pytest.mark.parametrize("method", ["l1_exact", "l1_max"])
-def test_l1_without_budgets_is_refused(tiny_model, tmp_path, method):
+def test_l1_without_budgets_is_refused_before_any_weights(tiny_model, tmp_path, method):
     without = PROMPTS.remove_columns("n_gold")
     with pytest.raises(ValueError, match=r"no column 'n_gold' \(its columns: prompt\)"):
-        make(tiny_model, tmp_path, right, without, length_shaping=method)
-    for budget in (0, -1, None, float("nan"), float("inf")):  # at once, and not when its batch comes up
+        make("no-such-model", tmp_path, right, without, length_shaping=method)
+    for budget in (0, -1, None, float("nan"), float("inf")):  # in any row
         bad = without.add_column("n_gold", [4, budget, *range(2, 8)])
         with pytest.raises(ValueError, match=r"`n_gold` is .* in row 1, but must be a positive number of tokens"):
-            make(tiny_model, tmp_path, right, bad, length_shaping=method)
+            make("no-such-model", tmp_path, right, bad, length_shaping=method)
     stream = IterableDataset.from_generator(lambda: iter(without))
     with pytest.raises(ValueError, match="no column 'n_gold'"):  # a stream shows its columns with its first batch
         train(tiny_model, tmp_path, right, stream, length_shaping=method)
