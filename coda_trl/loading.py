@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from trl import ModelConfig
+from trl import GRPOConfig, ModelConfig
 
 from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_config, load_training_set
 from .help_texts import help_from_docstring
@@ -28,6 +28,19 @@ class RewardArguments:
     """
 
     reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"])
+
+
+def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callable]:
+    """
+    Finds the reward functions of a run.
+
+    Raises:
+        ValueError: If there is no such function, or not one weight for each.
+    """
+    names, weights = reward_args.reward_funcs, args.reward_weights
+    if weights is not None and len(weights) != len(names):
+        raise ValueError(f"`reward_weights` is {weights}, but must have one weight for each of {', '.join(names)}.")
+    return [find_reward(name, args.max_completion_length) for name in names]
 
 
 def find_reward(name: str, max_completion_length: int) -> Callable:
@@ -54,6 +67,15 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
         return vars(importlib.import_module(module))[function]
     except (ImportError, KeyError) as error:
         raise ValueError(f"`reward_funcs` has {name!r}, but that cannot be imported: {error!r}.") from error
+
+
+def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:
+    """Raises a `ValueError` if a run is to be evaluated, but on nothing."""
+    if args.eval_strategy != "no" and data_args.eval_dataset is None:
+        raise ValueError(
+            f"`eval_strategy` is '{args.eval_strategy.value}', but there is nothing to evaluate on. Set "
+            "`eval_dataset`, or `eval_strategy` to 'no'."
+        )
 
 
 def load_tokenizer(

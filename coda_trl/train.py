@@ -27,13 +27,14 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
+from transformers.integrations import get_reporting_integration_callbacks
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
 from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
-from .loading import RewardArguments, find_reward, load_prompts, load_tokenizer
-from .resuming import find_last_complete_checkpoint, is_finished
+from .loading import RewardArguments, check_evaluation, find_rewards, load_prompts, load_tokenizer
+from .resuming import find_damage, find_last_complete_checkpoint, is_finished
 from .trainer import CodaGRPOTrainer
 
 logger = logging.getLogger("coda_trl.train")
@@ -72,6 +73,28 @@ def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser.parse_args_and_config(list(argv))
+
+
+def check_arguments(data_args: DataArguments, args: CodaGRPOConfig) -> None:
+    """Raises at once what TRL and transformers would raise with the weights loaded."""
+    if args.use_vllm and find_spec("vllm") is None:
+        raise ValueError(
+            '`use_vllm` is true, but vLLM is not installed: `pip install "vllm>=0.22,<0.32"`, or `--use_vllm false` '
+            "to generate with transformers, which is much slower."
+        )
+    check_evaluation(data_args, args)
+    checkpoint = args.resume_from_checkpoint
+    if checkpoint is not None and (damage := find_damage(Path(checkpoint))) is not None:
+        raise ValueError(
+            f"`resume_from_checkpoint` is {checkpoint!r}, but that is no complete checkpoint: {damage}. Leave it "
+            "out to resume from the last complete one in `output_dir`."
+        )
+    for callback in get_reporting_integration_callbacks(args.report_to):
+        callback()  # raises if its package is not installed
+    try:
+        os.makedirs(args.output_dir, exist_ok=True)
+    except OSError as problem:
+        raise ValueError(f"`output_dir` is {args.output_dir!r}, but cannot be made: {problem}.") from problem
 
 
 def find_checkpoint(args: CodaGRPOConfig) -> tuple[str | None, bool]:
@@ -114,11 +137,11 @@ def train(
 ) -> int:
     """Trains, or resumes a training. Returns the exit status."""
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
-    if args.use_vllm and find_spec("vllm") is None:  # TRL says so too, but after loading the weights
-        logger.error(
-            '`use_vllm` is true, but vLLM is not installed: `pip install "vllm>=0.22,<0.32"`, or `--use_vllm false` '
-            "to generate with transformers, which is much slower."
-        )
+    try:
+        rewards = find_rewards(reward_args, args)
+        check_arguments(data_args, args)
+    except (RuntimeError, ValueError) as problem:
+        logger.error("%s", problem)
         return 1
 
     checkpoint = args.resume_from_checkpoint
@@ -135,12 +158,11 @@ def train(
         if checkpoint is not None:
             logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
-    rewards = [find_reward(reward, args.max_completion_length) for reward in reward_args.reward_funcs]
     try:
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
-        train_dataset, eval_dataset = (
+        eval_dataset, train_dataset = (  # the short one first: either name may be wrong
             load_dataset(specs, data_args, tokenizer, args.seed)
-            for specs in (data_args.dataset, data_args.eval_dataset)
+            for specs in (data_args.eval_dataset, data_args.dataset)
         )
     except ValueError as problem:
         logger.error("%s", problem)

@@ -337,7 +337,9 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         (["--accelerate_config", "nothing.yaml"], "there is no such file"),
         (["--max_completion_length", "null"], "None leaves open how long a completion gets"),
         (["--eval_dataset", "nosuch"], "There is no data set 'nosuch'"),
+        (["--eval_strategy", "steps", "--eval_steps", "1"], "nothing to evaluate on"),
         (["--reward_funcs", "no_such_reward"], "`reward_funcs` has 'no_such_reward'"),
+        (["--reward_weights", "1", "2"], "must have one weight for each of accuracy_reward"),
         (["--correctness_reward", "wright"], "is 'wright', but the reward functions are accuracy_reward"),
     ],
 )

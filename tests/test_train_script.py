@@ -101,24 +101,45 @@ def test_own_columns_own_reward_and_evaluation_while_training(recipe, trainers, 
     assert evaluation["eval_reward"] == 1.0 and trainer.train_dataset[0]["solution"] == "2"
 
 
-@pytest.mark.parametrize("name", ["nothing_reward", "json.nothing", "no_such_module.reward"])
-def test_unknown_reward_is_named_before_anything_is_loaded(recipe, name):
-    with pytest.raises(ValueError, match=name):
-        TRAIN.main([*recipe, "--reward_funcs", name])
+def error_line(caplog) -> str:
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("--reward_funcs nothing_reward", "'nothing_reward', but must hold a dotted path"),
+        ("--reward_funcs json.nothing", "'json.nothing', but that cannot be imported"),
+        ("--reward_funcs no_such_module.reward", "'no_such_module.reward', but that cannot be imported"),
+        (
+            "--reward_weights 1 2",
+            "`reward_weights` is [1.0, 2.0], but must have one weight for each of ladder_reward.",
+        ),
+        ("--eval_strategy steps --eval_steps 1", "`eval_strategy` is 'steps', but there is nothing to evaluate on"),
+        ("--resume_from_checkpoint typo", "`resume_from_checkpoint` is 'typo', but that is no complete checkpoint"),
+        ("--report_to wandb", "pip install wandb"),
+        ("--use_vllm true", 'pip install "vllm>=0.22,<0.32"`, or `--use_vllm false`'),
+        ("--output_dir FILE", "`output_dir` is 'FILE', but cannot be made"),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
+    recipe, tmp_path, monkeypatch, caplog, changes, message
+):
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").touch()
+    monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
+    monkeypatch.setattr("transformers.integrations.integration_utils.is_wandb_available", lambda: False)
+    monkeypatch.setattr(TRAIN, "load_tokenizer", None)
+    assert TRAIN.main([*recipe, *changes.split()]) == 1
+    assert message in error_line(caplog)
 
 
 @pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])
 def test_an_unknown_model_or_data_set_ends_in_one_line_before_any_weights(recipe, trainers, caplog, changes):
     assert TRAIN.main([*recipe, *changes]) == 1
-    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert changes[1] in line and "\n" not in line and trainers == []
-
-
-def test_missing_vllm_is_said_before_anything_is_loaded(recipe, monkeypatch, caplog):
-    monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
-    monkeypatch.setattr(TRAIN, "load_tokenizer", None)
-    assert TRAIN.main([*recipe, "--use_vllm", "true"]) == 1
-    assert 'pip install "vllm>=' in caplog.text and "--use_vllm false" in caplog.text
+    assert changes[1] in error_line(caplog) and trainers == []
 
 
 @pytest.mark.parametrize("name", ["get_soft_overlong_punishment", "get_repetition_penalty_reward"])

@@ -122,7 +122,7 @@ def dry_run(
     logging.getLogger("coda_trl.data").setLevel(logging.INFO)
     data = inspect_data(data_args, tokenizer, args.seed, plan.benchmarks)
     findings += data.findings
-    findings += check_eval_data(data_args, args.seed)
+    findings += check_eval_data(data_args, args)
     batch = batch_arithmetic(args, data.rows)
     findings += check_batch(args, launch, batch, data.rows)
 

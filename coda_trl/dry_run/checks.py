@@ -7,7 +7,7 @@ from trl import ModelConfig
 from ..config import CodaGRPOConfig
 from ..correctness import find_correctness_reward
 from ..data import DataArguments
-from ..loading import RewardArguments, find_reward
+from ..loading import RewardArguments, find_rewards
 from ..shaping import NEED_BUDGET
 from .arithmetic import Batch
 from .findings import Finding, error, warning
@@ -50,7 +50,7 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
     """Reward functions that do not exist, and which of them is shaped."""
     setting = "reward_funcs"
     try:
-        names = [find_reward(name, args.max_completion_length).__name__ for name in reward_args.reward_funcs]
+        names = [reward.__name__ for reward in find_rewards(reward_args, args)]
         setting = "correctness_reward"
         _, guess = find_correctness_reward(names, args.correctness_reward)
     except ValueError as problem:

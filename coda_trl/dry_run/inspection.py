@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datasets import Dataset
 from rich.progress import track
 from transformers import PreTrainedTokenizerBase
+from trl import GRPOConfig
 
 from ..data import (
     BENCHMARKS,
@@ -21,7 +22,7 @@ from ..data import (
     load_evaluation_set,
     published_rows,
 )
-from ..loading import load_prompts
+from ..loading import check_evaluation, load_prompts
 from .findings import Finding, error, warning
 
 
@@ -37,15 +38,15 @@ class DataReport:
     findings: list[Finding] = field(default_factory=list)
 
 
-def check_eval_data(data_args: DataArguments, seed: int) -> Iterator[Finding]:
+def check_eval_data(data_args: DataArguments, args: GRPOConfig) -> Iterator[Finding]:
     """Loads the prompts that a run is evaluated on, if any."""
-    if data_args.eval_dataset is None:
-        return
     try:
-        load_prompts(data_args.eval_dataset, data_args, seed)
+        check_evaluation(data_args, args)
+        if data_args.eval_dataset is not None:
+            load_prompts(data_args.eval_dataset, data_args, args.seed)
     except DatasetUnavailableError as problem:
         yield warning("eval_dataset", f"{problem} It was not checked.")
-    except DataError as problem:
+    except ValueError as problem:
         yield error("eval_dataset", str(problem))
 
 
