@@ -17,6 +17,7 @@ from yaml import YAMLError
 
 from .evaluation import EvaluationConfig, format_number
 from .evaluation.loading import load_benchmark
+from .evaluation.models import locate
 from .evaluation.runner import evaluate
 from .help_texts import help_from_docstring
 
@@ -65,6 +66,7 @@ def show(result: dict[str, Any]) -> str:
 def main() -> None:
     try:
         config, arguments = parse()
+        locate(config.model_name_or_path, config.base_model_name_or_path)  # a wrong path, before data is fetched
         benchmarks = [
             load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit)
             for spec in arguments.benchmarks

@@ -504,7 +504,9 @@ def run_command(monkeypatch, arguments):
     [
         ("gone", "error: run 'gone': there is no folder gone: check the path"),
         ("empty", "error: run 'empty': empty holds neither samples.jsonl nor summary.json (an evaluation) nor"),
-        ("A=log --reference B", "error: reference='B' is not among the runs: A"),
+        ("A=damaged --reference B", "error: reference='B' is not among the runs: A"),  # before samples are read
+        ("A=damaged B=gone", "error: run 'B': there is no folder gone: check the path"),
+        ("A=log --out log/trainer_state.json", "File exists: 'log/trainer_state.json'"),
         ("A=log A=log", "two of its folders hold a training log"),
         ("A=run A=run", "two of its folders hold samples of b"),
         ("A=run B=log --difficulty_run B", "difficulty_run='B' has no samples"),
@@ -517,6 +519,8 @@ def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, arguments
     write_log(tmp_path / "log")
     write_samples(tmp_path / "run")
     write(tmp_path / "twice", answers() + answers()[:1])
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "samples.jsonl").write_text("damaged\n" * 2)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         run_command(monkeypatch, arguments)

@@ -19,7 +19,7 @@ from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_mode
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
-from .runs import is_named, load_run, unify_problems
+from .runs import Run, find_files, is_named, load_run, unify_problems
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -95,15 +95,21 @@ def build_report(
         raise ValueError("runs is empty: give at least one run")
     out = Path(out)
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
-    compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {}, change_of)
+    compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
     write = partial(_write, change_of=change_of, intervals=intervals, tables_json=tables_json)
     models: dict[str, dict[str, Folders]] = {}
     for name, folders in runs.items():
         model, _, run = name.rpartition("/")
         models.setdefault(model, {})[run] = folders
+    if len(models) < 2 or "" in models:
+        models = {"": dict(runs)}
+    named = [("reference", reference), ("change_of", change_of), *(("difficulty_run", name) for name in difficulty)]
+    for part in models.values():
+        _check(part, named)
+    out.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
-        if len(models) < 2 or "" in models:
-            _report(compare(runs), out, title, write)
+        if "" in models:
+            _report(compare(models[""]), out, title, write)
             return out / PAGE
         remove_files(out)  # before the models' reports are written, which it would remove as well
         places = {model: model.replace("/", "-") for model in models}
@@ -161,24 +167,33 @@ def _write(
     write_page(out / PAGE, images, sections=sections, version=__version__, numbers=numbers, **content)
 
 
+def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
+    return [folders] if isinstance(folders, str | os.PathLike) else folders
+
+
+def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]]) -> None:
+    """Refuses names and folders that are not there, before samples are read."""
+    main = [name for name in runs if Run(name).checkpoint is None]
+    for argument, name in named:
+        if name is not None and name not in main:
+            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")
+    for name, folders in runs.items():
+        for folder in _listed(folders):
+            find_files(name, Path(folder))
+
+
 def _compare(
     reference: str | None,
     split_by: str,
     difficulty: Sequence[str],
     benchmarks: Sequence[str],
     groups: Mapping[str, Sequence[str]],
-    change_of: str | None,
     runs: Mapping[str, Folders],
 ) -> ComparedRuns:
     loaded = {}
     for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
-        folders = [folders] if isinstance(folders, str | os.PathLike) else folders
-        loaded[name] = load_run(name, folders, split_by, benchmarks)
+        loaded[name] = load_run(name, _listed(folders), split_by, benchmarks)
     main = {name: run for name, run in loaded.items() if run.checkpoint is None}
-    named = [("reference", reference), ("change_of", change_of), *(("difficulty_run", name) for name in difficulty)]
-    for argument, name in named:
-        if name is not None and name not in main:
-            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")
     for name in difficulty:
         if not main[name].samples:
             raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")

@@ -2,10 +2,8 @@
 
 import json
 import os
-import pickletools
 import re
 import sys
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.dynamics import find_trainer_state
+from ..analysis.dynamics import find_trainer_state, read_thresholds
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
@@ -94,8 +92,6 @@ def load_run(
     """
     run = Run(name)
     for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
         _load_folder(run, folder, split_by)
     kept = sorted(run.samples, key=benchmark_order)
     run.samples = {name: run.samples[name] for name in kept if is_named(name, benchmarks, split_by)}
@@ -109,25 +105,33 @@ def is_named(benchmark: str, names: Sequence[str], split_by: str) -> bool:
     return not names or any(benchmark == name or benchmark.startswith(f"{name} {split_by} ") for name in names)
 
 
-def _load_folder(run: Run, folder: Path, split_by: str) -> None:
-    samples, summary, state = folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder)
-    readers = {samples: partial(_load_samples, split_by=split_by), summary: _load_summary, state: _load_log}
-    found = [path for path in readers if path is not None and path.exists()]
+def find_files(name: str, folder: Path) -> list[Path]:
+    """Samples, summary and training log of a run, those that there are; raises if there is none, or no folder."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
+    places = (folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder))
+    found = [path for path in places if path is not None and path.exists()]
     if not found:
         raise ValueError(
-            f"run {run.name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
+            f"run {name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
             "trainer_state.json (a training run): check the path"
         )
+    return found
+
+
+def _load_folder(run: Run, folder: Path, split_by: str) -> None:
+    found = find_files(run.name, folder)
+    readers = {SAMPLES_FILE: partial(_load_samples, split_by=split_by), SUMMARY_FILE: _load_summary}
     for path in found:
         try:
-            readers[path](run, path)
+            readers.get(path.name, _load_log)(run, path)
         except _Damaged as error:
             if path == found[0]:  # there is nothing to show beside it
                 raise
             run.missing.append(f"left out: {error}")
-    for place in (folder, state.parent if state else folder):
+    for place in (folder, found[-1].parent):  # of the training log, if there is one
         if (place / ARGUMENTS_FILE).exists():
-            run.thresholds = _read_thresholds(place / ARGUMENTS_FILE) or run.thresholds
+            run.thresholds = read_thresholds(place / ARGUMENTS_FILE) or run.thresholds
 
 
 def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
@@ -189,21 +193,6 @@ def _load_log(run: Run, path: Path) -> None:
         raise _Damaged(f"{path}: every entry of `log_history` needs a `step`: repair or delete it")
     run.log_history = history
     run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
-
-
-def _read_thresholds(path: Path) -> tuple[float, float] | None:
-    """Thresholds in the training arguments that transformers pickles with every model, without running the pickle;
-    `None` if they are not CODA's."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
-            found = [(code.name, value) for code, value, _ in pickletools.genops(archive.read(name))]
-        # The value of a field follows its name, but for the place in the memo (`BINPUT`).
-        values = [value for code, value in found if value is not None and "PUT" not in code]
-        easy, hard = (values[values.index(f"coda_tau_{band}") + 1] for band in ("easy", "hard"))
-        return easy, hard
-    except (ValueError, zipfile.BadZipFile):
-        return None
 
 
 def _estimates(values: Any, where: str) -> dict[str, Estimate]:
