@@ -75,9 +75,8 @@ def length_stats_table(groups: int = 20_000) -> str:
 def memory_table() -> str:
     """What the dry run estimates for the recipes of the paper, in GiB a GPU."""
     lines = [
-        "| Model | GPUs | Sharding | Weights, gradients, Adam, reference | vLLM | Backward pass | "
-        "Peak, generation | Peak, backward |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| Model | GPUs | Sharding | Peak, generation | Peak, backward |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for model, launch_file, processes, *flags in MEMORY_ROWS:
         launch = read_launch(f"{ROOT}/recipes/accelerate/{launch_file}.yaml", processes)
@@ -91,9 +90,7 @@ def memory_table() -> str:
         memory = estimate_memory(
             model_size(config, model_args), args, model_args, launch, data_args.max_prompt_length, gpu_memory
         )
-        amounts = [sum(memory.state.values()), sum(memory.generation.values()), sum(memory.training.values())]
-        amounts += [memory.generation_peak, memory.training_peak]
-        cells = " | ".join(f"{amount / GIB:.1f}" for amount in amounts)
+        cells = " | ".join(f"{peak / GIB:.1f}" for peak in (memory.generation_peak, memory.training_peak))
         name = f"{model}, LoRA" if model_args.use_peft else model
         lines.append(f"| {name} | {launch.num_processes} x {gpu_memory} | `{launch_file}` | {cells} |")
     return "\n".join(lines)
