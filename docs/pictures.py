@@ -1,7 +1,12 @@
 """Draws the pictures of docs/concepts.md, docs/diagnose.md and docs/performance.md.
 
 python docs/pictures.py                        # from the package's own formulas, and the curves that are committed
-python docs/pictures.py --runs runs/diagnose   # first takes the curves from new runs (diagnose.md has their lines)
+python docs/pictures.py --runs runs/diagnose   # first takes the curves of diagnose.md from new runs:
+
+python recipes/train.py --config recipes/ladder/coda.yaml --output_dir runs/diagnose/healthy
+python recipes/train.py --config recipes/ladder/coda.yaml --output_dir runs/diagnose/scaled --scale_rewards group
+python recipes/train.py --config recipes/ladder/coda.yaml --output_dir runs/diagnose/incorrect \\
+    --overlay recipes/ablations/incorrect-bonus.yaml
 """
 
 import argparse
