@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from trl import GRPOConfig
 
 from .help_texts import help_from_docstring
-from .shaping import METHODS, check_parameters
+from .shaping_checks import LengthStats, Method, check_parameters
 
 # What `shape_rewards` calls each of the fields below.
 _PARAMETER_FIELDS = {
@@ -101,12 +101,12 @@ class CodaGRPOConfig(GRPOConfig):
     scale_rewards: str = "none"
     loss_type: str = "dapo"
 
-    length_shaping: str = field(default="coda", metadata={"choices": list(METHODS)})
+    length_shaping: str = field(default="coda", metadata={"choices": list(get_args(Method))})
     coda_alpha: float = 0.2
     coda_beta: float = 0.2
     coda_tau_easy: float = 0.75
     coda_tau_hard: float = 0.25
-    length_stats: str = field(default="group", metadata={"choices": ["group", "correct"]})
+    length_stats: str = field(default="group", metadata={"choices": list(get_args(LengthStats))})
     bonus_on_incorrect: bool = False
     vlp_gamma: float = 0.1
     asrr_tau: float = 0.75

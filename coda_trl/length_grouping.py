@@ -5,7 +5,6 @@ import math
 
 import torch
 from accelerate.utils import gather, is_peft_model
-from transformers import PreTrainedConfig
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOConfig, GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
@@ -15,6 +14,7 @@ from typing_extensions import override
 from .compatibility import check_overrides, scores_by_calling
 from .config import CodaGRPOConfig
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
+from .padding import values_ignore_padding
 
 # Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
 # sums over its tokens, divided by the tokens of all micro-batches.
@@ -22,54 +22,6 @@ _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
 # What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
-# Model types whose layers take padding for tokens, go by columns, or see later tokens without a mask, and PEFT methods
-# that drop positions or average over a row. Their rotary parameters do not tell; `tests/test_padding.py` does.
-_PADDING_COUNTS = ("recurrent_gemma", "deepseek_v4", "blt", "doge", "llama4_text", "minimax_m3_vl_text")
-_PADDING_COUNTS_TO_PEFT = ("PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING", "CPT", "LILY")
-
-
-def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None) -> bool:
-    """
-    Whether a model computes the same for a row wherever its padding is and however wide the micro-batch is.
-
-    It does with rotary positions of fixed frequencies. It does not with
-
-    - learned or sinusoidal absolute positions (GPT-2), which count left padding in TRL;
-    - rotary frequencies that follow from the last position of the forward pass (`"dynamic"` and `"longrope"`);
-    - layers that take padding for tokens (RecurrentGemma's state, DeepSeek-V4's compression, BLT's patches) or go by
-      columns (Llama 4's scaled queries, MiniMax-M3's blocks), and attention that sees later tokens where no mask
-      forbids it (Doge);
-    - PEFT's prompt tuning, p-tuning and CPT, which drop the positions that are given to them, so that TRL's padding is
-      between virtual tokens and prompt, and Lily, whose router averages over a row.
-
-    Models without rotary positions all count as such, though some of them (OPT, BLOOM, Mamba) would not mind.
-
-    Args:
-        config ([`~transformers.PreTrainedConfig`]):
-            Configuration of the model.
-        peft_type (`str`, *optional*):
-            PEFT's name of the method that trains it, such as `"LORA"`.
-
-    Example:
-
-    ```python
-    >>> from transformers import GPT2Config, LlamaConfig, Qwen3Config
-
-    >>> from coda_trl.length_grouping import values_ignore_padding
-
-    >>> dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    >>> [values_ignore_padding(c) for c in (Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic))]
-    [True, False, False]
-
-    ```
-    """
-    config = config.get_text_config()
-    rope = config.to_dict().get("rope_parameters") or {}
-    # Models with several kinds of attention have parameters for each.
-    kinds = [rope] if "rope_type" in rope else [parameters for parameters in rope.values() if parameters]
-    fixed = not any("dynamic" in kind["rope_type"] or kind["rope_type"] == "longrope" for kind in kinds)
-    counts = config.model_type in _PADDING_COUNTS or peft_type in _PADDING_COUNTS_TO_PEFT
-    return bool(kinds) and fixed and not counts
 
 
 def _loss_mask(batch):

@@ -7,11 +7,10 @@ rollout, and the term that is added to the base reward.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 
-LengthStats = Literal["group", "correct"]
+from .shaping_checks import LengthStats, Method, check_batch, check_parameters
 
 EPSILON = 1e-6  # added to the standard deviation, and the epsilon of ASRR's gate
 
@@ -48,7 +47,7 @@ def shape_rewards(
     rewards: torch.Tensor,
     lengths: torch.Tensor,
     num_generations: int,
-    method: str = "coda",
+    method: Method = "coda",
     *,
     alpha: float = 0.2,
     beta: float = 0.2,
@@ -170,7 +169,7 @@ def shape_rewards(
     check_parameters(method, length_stats, **parameters)
     dtype = torch.promote_types(rewards.dtype, torch.float32)
     rewards = rewards.to(dtype)
-    _check_batch(rewards, lengths, num_generations, method, n_gold)
+    check_batch(rewards, lengths, num_generations, method, n_gold)
 
     reward = rewards.view(-1, num_generations)
     length = lengths.to(reward.device, dtype).view(-1, num_generations)
@@ -266,18 +265,10 @@ def _gr3(group: Group, *, gr3_alpha: float, **_) -> torch.Tensor:
     return -group.correct * excess / (mean + excess).clamp(min=EPSILON)  # 1 / (1 + x) - 1 = -x / (1 + x)
 
 
-METHODS: dict[str, Callable[..., torch.Tensor]] = {
-    "none": _none,
-    "coda": _coda,
-    "vlp": _vlp,
-    "asrr": _asrr,
-    "l1_exact": _l1_exact,
-    "l1_max": _l1_max,
-    "linear": _linear,
-    "alp": _alp,
-    "gr3": _gr3,
-}
-NEED_BUDGET = ("l1_exact", "l1_max")
+METHODS: dict[Method, Callable[..., torch.Tensor]] = {
+    "none": _none, "coda": _coda, "vlp": _vlp, "asrr": _asrr, "l1_exact": _l1_exact, "l1_max": _l1_max,
+    "linear": _linear, "alp": _alp, "gr3": _gr3,
+}  # fmt: skip
 
 
 def _gates(success_rate: torch.Tensor, tau_easy: float, tau_hard: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -303,72 +294,3 @@ def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool
     squares = (deviation.square() * counted).sum(dim=1, keepdim=True)
     std = (squares / (count - int(unbiased)).clamp(min=1)).sqrt()
     return torch.sigmoid(deviation * std.sign() / (std + EPSILON))  # sign 0: no spread, no ranking
-
-
-def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
-    """
-    Checks the parameters of [`shape_rewards`]. `names` is what the user calls them, where that is something else
-    ([`CodaGRPOConfig`] prefixes them).
-
-    Raises:
-        ValueError: Naming the parameter, its value and the range, for the first one out of range.
-    """
-    names = names or {}
-
-    def fail(name: str, value: object, allowed: str) -> None:
-        raise ValueError(f"`{names.get(name, name)}` is {value!r}, but must be {allowed}.")
-
-    if method not in METHODS:
-        fail("method", method, f"one of {', '.join(map(repr, METHODS))}")
-    if length_stats not in get_args(LengthStats):
-        fail("length_stats", length_stats, f"one of {', '.join(map(repr, get_args(LengthStats)))}")
-    # Written as `not (lower <= value <= upper)`, NaN fails as well.
-    for name in ("alpha", "gamma", "tau_easy", "tau_hard"):
-        if not 0 <= parameters[name] <= 1:
-            fail(name, parameters[name], "between 0 and 1")
-    for name in ("beta", "zeta", "eta", "linear_weight", "alp_beta", "gr3_alpha"):
-        if not 0 <= parameters[name] < float("inf"):
-            fail(name, parameters[name], "at least 0 and finite")
-    if not 0 <= parameters["tau"] < 1:
-        fail("tau", parameters["tau"], "at least 0 and below 1")
-    if not 0 < parameters["window"] < float("inf"):
-        fail("window", parameters["window"], "above 0 and finite (in tokens)")
-    tau_easy, tau_hard = parameters["tau_easy"], parameters["tau_hard"]
-    if tau_hard > tau_easy:
-        easy = names.get("tau_easy", "tau_easy")
-        fail("tau_hard", tau_hard, f"at most `{easy}` ({tau_easy!r}): a group cannot be easy and hard at once")
-
-
-def _check_batch(
-    rewards: torch.Tensor, lengths: torch.Tensor, num_generations: int, method: str, n_gold: torch.Tensor | None
-) -> None:
-    if num_generations < 1:
-        raise ValueError(f"`num_generations` is {num_generations!r}, but must be at least 1.")
-    if rewards.dim() != 1:
-        raise ValueError(f"`rewards` has shape {tuple(rewards.shape)}, but must be one-dimensional: (groups * size,).")
-    if len(rewards) % num_generations:
-        raise ValueError(
-            f"`rewards` has {len(rewards)} entries, which is not a multiple of `num_generations` ({num_generations}): "
-            "pass complete groups."
-        )
-    if lengths.shape != rewards.shape:
-        raise ValueError(f"`lengths` has shape {tuple(lengths.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-    # Each of the two sums is 0 if all is well. Only if not is it worth the time to look for the culprit.
-    values = rewards.nan_to_num(nan=0.0)
-    if (values * (1 - values)).abs().sum() != 0:
-        invalid = (rewards != 0) & (rewards != 1) & ~rewards.isnan()
-        raise ValueError(
-            f"`rewards` holds {rewards[invalid][0].item()!r}, but length shaping is defined for correctness rewards: "
-            "0, 1, or NaN where a rollout cannot be scored."
-        )
-    if (lengths.abs() - lengths).sum() != 0:  # NaN if a length is infinite or NaN, which is not 0 either
-        invalid = ~((lengths >= 0) & (lengths < torch.inf))
-        raise ValueError(f"`lengths` holds {lengths[invalid][0].item()!r}, but must be token counts (0 or more).")
-    if method in NEED_BUDGET:
-        if n_gold is None:
-            raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
-        if n_gold.shape != rewards.shape:
-            raise ValueError(f"`n_gold` has shape {tuple(n_gold.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-        valid = (n_gold > 0) & (n_gold < torch.inf)
-        if not valid.all():
-            raise ValueError(f"`n_gold` holds {n_gold[~valid][0].item()!r}, but must be token budgets (above 0).")

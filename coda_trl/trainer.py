@@ -19,7 +19,8 @@ from .grading import opens_thinking
 from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
-from .shaping import NEED_BUDGET, shape_rewards
+from .shaping import shape_rewards
+from .shaping_checks import NEED_BUDGET
 
 
 def length_shaping(completions, **kwargs):

@@ -19,7 +19,7 @@ OUT = Path(__file__).parent / "reference"
 PAGES = {
     "shaping": ("Shaping", ["coda_trl.shaping"]),
     "config": ("Configuration", ["coda_trl.config"]),
-    "trainer": ("Trainer", ["coda_trl.trainer", "coda_trl.length_grouping"]),
+    "trainer": ("Trainer", ["coda_trl.trainer", "coda_trl.length_grouping", "coda_trl.padding"]),
     "metrics": ("Metrics of training", ["coda_trl.metrics"]),
     "rewards": ("Reward functions", ["coda_trl.rewards"]),
     "grading": ("Grading", ["coda_trl.grading"]),

@@ -1,6 +1,7 @@
 """What `shape_rewards` answers at its edges, what it refuses, and what holds for every input."""
 
 from math import isnan, nan
+from typing import get_args
 
 import pytest
 import torch
@@ -8,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from coda_trl import shaping
 from coda_trl.shaping import ShapedRewards, shape_rewards
+from coda_trl.shaping_checks import LengthStats, Method
 
-METHODS = list(shaping.METHODS)
-LENGTH_STATS = ["group", "correct"]
+METHODS, LENGTH_STATS = list(get_args(Method)), list(get_args(LengthStats))
 
 
 def shape(rewards: list, lengths: list, group_size: int | None = None, method: str = "coda", **parameters):

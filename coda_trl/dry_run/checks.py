@@ -8,7 +8,7 @@ from ..config import CodaGRPOConfig
 from ..correctness import find_correctness_reward
 from ..data import DataArguments
 from ..loading import RewardArguments, find_rewards
-from ..shaping import NEED_BUDGET
+from ..shaping_checks import NEED_BUDGET
 from .arithmetic import Batch
 from .findings import Finding, error, warning
 from .launch import Launch

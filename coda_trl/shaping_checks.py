@@ -1,0 +1,83 @@
+"""What `shape_rewards` takes: its choices, the ranges of its parameters, the shapes and values of its tensors."""
+
+from typing import Literal, get_args
+
+import torch
+
+Method = Literal["none", "coda", "vlp", "asrr", "l1_exact", "l1_max", "linear", "alp", "gr3"]
+LengthStats = Literal["group", "correct"]
+NEED_BUDGET = ("l1_exact", "l1_max")
+
+
+def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
+    """
+    Checks the parameters of [`shape_rewards`]. `names` is what the user calls them, where that is something else
+    ([`CodaGRPOConfig`] prefixes them).
+
+    Raises:
+        ValueError: Naming the parameter, its value and the range, for the first one out of range.
+    """
+    names = names or {}
+
+    def fail(name: str, value: object, allowed: str) -> None:
+        raise ValueError(f"`{names.get(name, name)}` is {value!r}, but must be {allowed}.")
+
+    for name, value, choices in (("method", method, Method), ("length_stats", length_stats, LengthStats)):
+        if value not in get_args(choices):
+            fail(name, value, f"one of {', '.join(map(repr, get_args(choices)))}")
+    # Written as `not (lower <= value <= upper)`, NaN fails as well.
+    for name in ("alpha", "gamma", "tau_easy", "tau_hard"):
+        if not 0 <= parameters[name] <= 1:
+            fail(name, parameters[name], "between 0 and 1")
+    for name in ("beta", "zeta", "eta", "linear_weight", "alp_beta", "gr3_alpha"):
+        if not 0 <= parameters[name] < float("inf"):
+            fail(name, parameters[name], "at least 0 and finite")
+    if not 0 <= parameters["tau"] < 1:
+        fail("tau", parameters["tau"], "at least 0 and below 1")
+    if not 0 < parameters["window"] < float("inf"):
+        fail("window", parameters["window"], "above 0 and finite (in tokens)")
+    tau_easy, tau_hard = parameters["tau_easy"], parameters["tau_hard"]
+    if tau_hard > tau_easy:
+        easy = names.get("tau_easy", "tau_easy")
+        fail("tau_hard", tau_hard, f"at most `{easy}` ({tau_easy!r}): a group cannot be easy and hard at once")
+
+
+def check_batch(
+    rewards: torch.Tensor, lengths: torch.Tensor, num_generations: int, method: str, n_gold: torch.Tensor | None
+) -> None:
+    """
+    Checks the tensors of [`shape_rewards`].
+
+    Raises:
+        ValueError: Naming the tensor, and the value or shape that is wrong.
+    """
+    if num_generations < 1:
+        raise ValueError(f"`num_generations` is {num_generations!r}, but must be at least 1.")
+    if rewards.dim() != 1:
+        raise ValueError(f"`rewards` has shape {tuple(rewards.shape)}, but must be one-dimensional: (groups * size,).")
+    if len(rewards) % num_generations:
+        raise ValueError(
+            f"`rewards` has {len(rewards)} entries, which is not a multiple of `num_generations` ({num_generations}): "
+            "pass complete groups."
+        )
+    if lengths.shape != rewards.shape:
+        raise ValueError(f"`lengths` has shape {tuple(lengths.shape)}, but `rewards` has {tuple(rewards.shape)}.")
+    # Each of the two sums is 0 if all is well. Only if not is it worth the time to look for the culprit.
+    values = rewards.nan_to_num(nan=0.0)
+    if (values * (1 - values)).abs().sum() != 0:
+        invalid = (rewards != 0) & (rewards != 1) & ~rewards.isnan()
+        raise ValueError(
+            f"`rewards` holds {rewards[invalid][0].item()!r}, but length shaping is defined for correctness rewards: "
+            "0, 1, or NaN where a rollout cannot be scored."
+        )
+    if (lengths.abs() - lengths).sum() != 0:  # NaN if a length is infinite or NaN, which is not 0 either
+        invalid = ~((lengths >= 0) & (lengths < torch.inf))
+        raise ValueError(f"`lengths` holds {lengths[invalid][0].item()!r}, but must be token counts (0 or more).")
+    if method in NEED_BUDGET:
+        if n_gold is None:
+            raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
+        if n_gold.shape != rewards.shape:
+            raise ValueError(f"`n_gold` has shape {tuple(n_gold.shape)}, but `rewards` has {tuple(rewards.shape)}.")
+        valid = (n_gold > 0) & (n_gold < torch.inf)
+        if not valid.all():
+            raise ValueError(f"`n_gold` holds {n_gold[~valid][0].item()!r}, but must be token budgets (above 0).")
