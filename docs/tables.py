@@ -47,9 +47,9 @@ MEMORY_ROWS = (
 def length_stats_table(groups: int = 20_000) -> str:
     """What `length_stats` changes: the mean term of a right answer in random groups, by side and by length."""
     lines = [
-        "| Right answers | Wrong ones are | Term, `group` | Term, `correct` | Largest gap in a group, mean (maximum) |"
+        "| Right answers | Wrong ones are | Term, `group` | Term, `correct` |",
+        "| --- | --- | --- | --- |",
     ]
-    lines.append("| --- | --- | --- | --- | --- |")
     torch.manual_seed(0)
     for counts in ((13, 15), (1, 3)):
         for factors in ((1.0, 1.0), (1.5, 3.0)):
@@ -62,12 +62,10 @@ def length_stats_table(groups: int = 20_000) -> str:
                 shape_rewards(rewards.flatten(), lengths.flatten(), GROUP, length_stats=stats).delta
                 for stats in ("group", "correct")
             )
-            gap = (group - correct).abs().view(groups, GROUP).amax(dim=1)
             means = [delta[rewards.flatten() == 1].mean() for delta in (group, correct)]
             longer_by = "as long" if factors[0] == factors[1] else "1.5 to 3 times as long"
             lines.append(
-                f"| {counts[0]} to {counts[1]} of {GROUP} | {longer_by} | {means[0]:+.3f} | {means[1]:+.3f} "
-                f"| {gap.mean():.3f} ({gap.max():.3f}) |"
+                f"| {counts[0]} to {counts[1]} of {GROUP} | {longer_by} | {means[0]:+.3f} | {means[1]:+.3f} |"
             )
     return "\n".join(lines)
 
@@ -145,17 +143,15 @@ def microbatch_table(path: Path = ROOT / "benchmarks/results/microbatch-nvidia-h
     """A step with TRL's micro-batches and with ours, as `benchmarks/microbatch.py` measured it."""
     names = {"equal": "equal", "lognormal": "log-normal", "bimodal": "bimodal"}
     lines = [
-        "| Longest | Lengths | Rounds | TRL | Grouped | Times as fast "
-        "| Padding TRL, grouped | Of the limit | Peak GiB |",
-        "| --- " * 9 + "|",
+        "| Longest | Lengths | Rounds | TRL | Grouped | Times as fast | Padding TRL, grouped | Of the limit |",
+        "| --- " * 8 + "|",
     ]
     for row in json.loads(path.read_text())["rows"]:
         speed = f"{row['speedup']:.2f} [{row['speedup_lowest']:.2f}, {row['speedup_highest']:.2f}]"
-        peaks = [row[f"{side}_peak_memory"] for side in ("trl", "grouped")]  # 0 before there are optimizer states
         lines.append(
             f"| {row['longest']:,} | {names[row['distribution']]} | {row['rounds']} | {row['trl_seconds']:.2f} s "
             f"| {row['grouped_seconds']:.2f} s | {speed} | {row['trl_padding']:.0%}, {row['grouped_padding']:.0%} "
-            f"| {row['share_of_limit']:.0%} | {', '.join(f'{peak / GIB:.1f}' if peak else '-' for peak in peaks)} |"
+            f"| {row['share_of_limit']:.0%} |"
         )
     return "\n".join(lines)
 
