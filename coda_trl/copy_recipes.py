@@ -29,7 +29,7 @@ def main() -> None:
     try:
         copy_recipes(folder)
     except FileExistsError:
-        sys.exit(f"error: {folder} exists. Name another folder, or remove it.")
+        sys.exit(f"error: {folder} exists. If it holds the recipes, use those; else name another folder: coda-recipes FOLDER")
     print(f"Recipes are in {folder}. To start: coda-train --config {folder}/ladder/coda.yaml")
 
 

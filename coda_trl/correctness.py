@@ -1,5 +1,7 @@
 """The reward that is shaped: which one it is, whether it says right or wrong, and whether anything is right."""
 
+import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +12,8 @@ _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward 
 # Columns in which data sets keep the right answer, and what answers look like.
 _GOLD_COLUMNS = ("solution", "answer", "ground_truth")
 _ANSWERS = ("", "{gold}", r"\boxed{{{gold}}}", "<answer>{gold}</answer>", "#### {gold}")
+# What TRL calls reward functions with, beside the columns of the data set.
+_TRL_ARGUMENTS = tuple("prompts completions completion_ids environments trainer_state log_extra log_metric".split())
 _BATCHES_TO_WARN = 3
 
 
@@ -101,27 +105,68 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
     return bool(((rewards == 0) | (rewards == 1) | rewards.isnan()).all())
 
 
-def probe(reward: Callable, example: dict[str, Any], tokenize: Callable[[str], list[int]]) -> torch.Tensor:
+def check_call(reward: Callable, name: str, columns: Sequence[str]) -> None:
+    """
+    Raises a `ValueError` if a reward function does not take what TRL calls it with.
+
+    Args:
+        reward (`Callable`), name (`str`):
+            The function and its name.
+        columns (`Sequence[str]`):
+            Columns of the data set.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.correctness import check_call
+    >>> from coda_trl.rewards import accuracy_reward
+
+    >>> check_call(accuracy_reward, "accuracy_reward", ["prompt", "answer"])
+    Traceback (most recent call last):
+    ValueError: The reward function 'accuracy_reward' cannot be called: missing a required argument: 'solution'. ...
+
+    ```
+    """
+    passed = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
+    try:
+        inspect.signature(reward).bind(**dict.fromkeys(passed))
+    except TypeError as problem:
+        raise ValueError(
+            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_TRL_ARGUMENTS)} and the "
+            f"data set's columns by name ({', '.join(columns)}). Rename a column to what it reads, and give it "
+            "`**kwargs` for the rest."
+        ) from problem
+
+
+def probe(
+    reward: Callable, name: str, example: dict[str, Any], tokenize: Callable[[str], list[int]]
+) -> torch.Tensor:
     """
     What a reward function, which is not asynchronous, returns for an empty answer and for the right one of a row, in
     the forms that are common; nothing if the row has no right answer, or the function needs a training.
+
+    Raises:
+        ValueError: If it does not return a list of numbers.
     """
     gold = next((example[column] for column in _GOLD_COLUMNS if example.get(column) is not None), None)
-    if gold is None:
-        return torch.empty(0)
-    texts = [answer.format(gold=gold) for answer in _ANSWERS]
-    is_chat = isinstance(example["prompt"], list)
-    columns = {name: [value] * len(texts) for name, value in example.items() if name != "prompt"}
-    try:
-        rewards = reward(
-            prompts=[example["prompt"]] * len(texts),
-            completions=[[{"role": "assistant", "content": text}] for text in texts] if is_chat else texts,
-            completion_ids=list(map(tokenize, texts)),
-            **columns,
-        )
-        return torch.tensor([torch.nan if value is None else value for value in rewards], dtype=torch.float32)
-    except Exception:  # whatever it is: whether the function works is for the training to find out
-        return torch.empty(0)
+    texts = [] if gold is None else [answer.format(gold=gold) for answer in _ANSWERS]
+    columns = {column: [value] for column, value in example.items() if column != "prompt"}
+    rewards = []
+    for text in texts:
+        completion = [{"role": "assistant", "content": text}] if isinstance(example["prompt"], list) else text
+        try:
+            returned = reward(
+                prompts=[example["prompt"]], completions=[completion], completion_ids=[tokenize(text)], **columns
+            )
+        except Exception:  # whatever it is: whether the function works is for the training to find out
+            continue
+        if returned is None or isinstance(returned, int | float) or any(isinstance(each, str) for each in returned):
+            raise ValueError(
+                f"The reward function {name!r} returned {returned!r} for one completion, but must return a list with "
+                "a number for each completion: 1 (right), 0 (wrong), or None (cannot be judged)."
+            )
+        rewards += [math.nan if value is None else float(value) for value in returned]
+    return torch.tensor(rewards)
 
 
 class FirstVerdicts:

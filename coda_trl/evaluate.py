@@ -19,7 +19,7 @@ from .evaluation import EvaluationConfig, format_number
 from .evaluation.loading import load_benchmark
 from .evaluation.models import locate
 from .evaluation.runner import evaluate
-from .help_texts import help_from_docstring
+from .help_texts import explain_unknown, help_from_docstring
 
 
 @help_from_docstring
@@ -45,13 +45,14 @@ class BenchmarkArguments:
 
 def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
     """Settings from the command line and the file that `--config` names."""
-    parser = TrlParser((EvaluationConfig, BenchmarkArguments))
+    classes = (EvaluationConfig, BenchmarkArguments)
+    parser = TrlParser(classes)
     try:
         config, arguments, unknown = parser.parse_args_and_config(return_remaining_strings=True)
     except (OSError, UnicodeDecodeError, YAMLError, IndexError) as problem:  # no file, one of another kind, no name
         raise ValueError(f"--config needs a YAML file of settings: {problem}") from problem
     if unknown:
-        raise ValueError(f"unknown settings: {' '.join(unknown)}; `--help` lists those there are")
+        raise ValueError(explain_unknown(unknown[0], classes))
     return config, arguments
 
 

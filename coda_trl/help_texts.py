@@ -1,7 +1,10 @@
-"""Help texts of command-line options from the docstrings of their dataclasses."""
+"""Help for command-line options: their texts, from the docstrings of their dataclasses, and what a wrong one meant."""
 
+import difflib
 import inspect
 import re
+from collections.abc import Sequence
+from dataclasses import fields
 from types import MappingProxyType
 
 
@@ -23,3 +26,31 @@ def help_from_docstring(arguments: type) -> type:
         option = arguments.__dataclass_fields__[name]
         option.metadata = MappingProxyType({"help": text} | dict(option.metadata))
     return arguments
+
+
+def explain_unknown(word: str, classes: Sequence[type]) -> str:
+    """
+    What is wrong with a word of a command line or configuration file that no option takes.
+
+    Args:
+        word (`str`):
+            The word, such as `"--coda_aplha"`.
+        classes (`Sequence[type]`):
+            Dataclasses of the options there are.
+
+    Example:
+
+    ```python
+    >>> from coda_trl import CodaGRPOConfig
+    >>> from coda_trl.help_texts import explain_unknown
+
+    >>> explain_unknown("--coda_aplha", [CodaGRPOConfig])
+    'There is no setting `coda_aplha`. Did you mean `coda_alpha`?'
+
+    ```
+    """
+    if not word.startswith("--"):
+        return f"{word!r} belongs to no setting. A file of settings follows `--config`."
+    name = word.lstrip("-").replace("-", "_")
+    close = difflib.get_close_matches(name, [field.name for each in classes for field in fields(each)], 1)
+    return f"There is no setting `{name}`. " + (f"Did you mean `{close[0]}`?" if close else "`--help` lists them all.")

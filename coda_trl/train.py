@@ -33,6 +33,7 @@ from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
+from .help_texts import explain_unknown
 from .loading import RewardArguments, check_evaluation, find_rewards, load_prompts, load_tokenizer
 from .resuming import find_damage, find_last_complete_checkpoint, is_finished
 from .trainer import CodaGRPOTrainer
@@ -64,7 +65,12 @@ def apply_overlays(argv: Sequence[str]) -> list[str]:
 
 
 def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) -> tuple:
-    """Settings from the command line and the recipe: an object of each of `ARGUMENTS`, or of `config` for its base."""
+    """
+    Settings from the command line and the recipe: an object of each of `ARGUMENTS`, or of `config` for its base.
+
+    Raises:
+        ValueError: If there is no such setting, or a value cannot be.
+    """
     parser = TrlParser(
         [config if arguments is CodaGRPOConfig else arguments for arguments in ARGUMENTS],
         usage=USAGE,
@@ -72,7 +78,10 @@ def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) ->
         epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    return parser.parse_args_and_config(list(argv))
+    *settings, unknown = parser.parse_args_and_config(list(argv), return_remaining_strings=True)
+    if unknown:
+        raise ValueError(explain_unknown(unknown[0], ARGUMENTS))
+    return tuple(settings)
 
 
 def check_arguments(data_args: DataArguments, args: CodaGRPOConfig) -> None:
@@ -114,21 +123,25 @@ def load_dataset(
     """The prompts of a training or evaluation set, without those that are too long."""
     if specs is None:
         return None
-    dataset, lengths = drop_long_prompts(load_prompts(specs, data_args, seed), tokenizer, data_args.max_prompt_length)
-    logger.info("%s: %s prompts, %s.", " + ".join(specs), f"{len(dataset):,}", lengths)
+    dataset, _ = drop_long_prompts(load_prompts(specs, data_args, seed), tokenizer, data_args.max_prompt_length)
+    logger.info("%s: %s prompts.", " + ".join(specs), f"{len(dataset):,}")
     return dataset
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    argv = apply_overlays(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(format="%(message)s")
-    if not argv:
-        logger.error("Nothing says what to train: give --config RECIPE, such as recipes/ladder/coda.yaml.")
+    try:
+        argv = apply_overlays(sys.argv[1:] if argv is None else argv)
+        if not argv or not argv[0].startswith("-"):
+            raise ValueError("Nothing says what to train: give --config RECIPE, such as recipes/ladder/coda.yaml.")
+        plan = read_plan(argv)
+        if not plan.dry_run:
+            reward_args, data_args, _, args, model_args = parse(argv)
+    except (OSError, ValueError, yaml.YAMLError) as problem:  # no such file or setting, or a value that cannot be
+        logger.error("%s", problem)
         return 2
-    plan = read_plan(argv)
     if plan.dry_run:
         return dry_run(plan, lambda config: parse(argv, config))
-    reward_args, data_args, _, args, model_args = parse(argv)
     return train(reward_args, data_args, args, model_args)
 
 
@@ -159,6 +172,7 @@ def train(
             logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
     try:
+        rewards = [find_reward(reward, args.max_completion_length) for reward in reward_args.reward_funcs]
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
         eval_dataset, train_dataset = (  # the short one first: either name may be wrong
             load_dataset(specs, data_args, tokenizer, args.seed)

@@ -126,7 +126,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         reward = self.reward_funcs[self._base_column]
         ours = str(reward.__module__).startswith("coda_trl.")
         if not (ours or isinstance(reward, torch.nn.Module) or is_async_callable(reward)):
-            self._check_correctness(probe(reward, self.train_dataset[0], self._tokenizer.encode))
+            name = self.reward_func_names[self._base_column]
+            self._check_correctness(probe(reward, name, self.train_dataset[0], self._tokenizer.encode))
 
     def _check_correctness(self, base):
         names = [name for name in self.reward_func_names if name != "length_shaping"]

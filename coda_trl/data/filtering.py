@@ -29,6 +29,8 @@ class PromptLengths:
     longest: int
 
     def __str__(self) -> str:
+        if not self.dropped:
+            return f"up to {self.longest:,} tokens, {self.limit:,} allowed"
         return (
             f"{self.dropped:,} of {self.total:,} prompts are longer than {self.limit:,} tokens and were dropped "
             f"(longest: {self.longest:,})"
@@ -53,8 +55,13 @@ def drop_long_prompts(
         `tuple[Dataset, PromptLengths]`: The rows kept, and what was dropped.
 
     Raises:
-        ValueError: If nothing is left.
+        ValueError: If nothing is left, or prompts are conversational and the tokenizer has no chat template.
     """
+    if not isinstance(dataset[0]["prompt"], str) and tokenizer.chat_template is None:
+        raise ValueError(
+            "The prompts are conversations, but the tokenizer has no chat template: set `prompt_format: plain`, or use "
+            "a tokenizer that has one."
+        )
 
     def measure(prompts: list) -> dict[str, list[int]]:
         if isinstance(prompts[0], str):

@@ -25,6 +25,7 @@ _WRONG_VALUE = (AttributeError, KeyError, TypeError, UnicodeEncodeError)
 # What comes of values that do not make up a column.
 _NO_COLUMN = (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
 
+_NAME_COLUMNS = " Name yours: `--prompt_column` and `--solution_column`, in Python `columns`."
 _OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
 
 
@@ -185,7 +186,7 @@ def _match_schema(name: str, location: str, schemas: Sequence[Schema], found: li
     missing = [column for column in schemas[0].columns if column not in found]
     raise DataError(
         f"{location} does not have the columns of {name!r}. Missing: {', '.join(missing)}. Needed: {wanted}. "
-        f"Found: {', '.join(found)}."
+        f"Found: {', '.join(found)}." + (_NAME_COLUMNS if name == "custom" else "")
     )
 
 

@@ -17,7 +17,10 @@ INTRODUCTION = (
     "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
     "problems; differences are paired problem by problem."
 )
-NO_EVALUATION = "No run has an evaluation (samples.jsonl or summary.json)."
+NO_EVALUATION = (
+    "No run has an evaluation (samples.jsonl or summary.json). Make one with coda-evaluate, and name its folder too: "
+    "coda-report NAME=TRAINING NAME=EVALUATION."
+)
 NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
 
 

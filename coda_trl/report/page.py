@@ -131,11 +131,13 @@ def build_report(
 
 def _report(comparison: ComparedRuns, out: Path, title: str, write: Callable[..., None]) -> list[Table]:
     """Writes the report of one model; returns its tables of accuracy and of tokens."""
-    parts = [headline, main_results, buckets, optimality, reasoning, training]
+    shown = [*comparison.runs, *comparison.checkpoints]
+    parts = [training, main_results]  # without an evaluation
+    if all_benchmarks(shown):
+        parts = [headline, main_results, buckets, optimality, reasoning, training]
     parts += [checkpoints] if comparison.checkpoints else []
     sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
     name = comparison.reference.name if comparison.reference else None
-    shown = [*comparison.runs, *comparison.checkpoints]
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
     about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
     tables = {"": results} if results else {}
