@@ -29,7 +29,7 @@ def main() -> None:
     try:
         copy_recipes(folder)
     except FileExistsError:
-        sys.exit(f"error: {folder} exists. If it holds the recipes, use those; else name another folder: coda-recipes FOLDER")
+        sys.exit(f"error: {folder} exists: use the recipes in it, or name another folder")
     print(f"Recipes are in {folder}. To start: coda-train --config {folder}/ladder/coda.yaml")
 
 

@@ -1,4 +1,4 @@
-"""The reward that is shaped: which one it is, whether it says right or wrong, and whether anything is right."""
+"""Rewards: whether they suit the data, which one is shaped, whether it says right or wrong, if anything is right."""
 
 import inspect
 import math
@@ -12,8 +12,9 @@ _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward 
 # Columns in which data sets keep the right answer, and what answers look like.
 _GOLD_COLUMNS = ("solution", "answer", "ground_truth")
 _ANSWERS = ("", "{gold}", r"\boxed{{{gold}}}", "<answer>{gold}</answer>", "#### {gold}")
-# What TRL calls reward functions with, beside the columns of the data set.
-_TRL_ARGUMENTS = tuple("prompts completions completion_ids environments trainer_state log_extra log_metric".split())
+# What the trainers call reward functions with, beside the columns of the data set.
+_ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
+_READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
 _BATCHES_TO_WARN = 3
 
 
@@ -107,7 +108,7 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
 
 def check_call(reward: Callable, name: str, columns: Sequence[str]) -> None:
     """
-    Raises a `ValueError` if a reward function does not take what TRL calls it with.
+    Raises a `ValueError` if a reward function does not take what the trainers call it with.
 
     Args:
         reward (`Callable`), name (`str`):
@@ -127,20 +128,28 @@ def check_call(reward: Callable, name: str, columns: Sequence[str]) -> None:
 
     ```
     """
-    passed = {*_TRL_ARGUMENTS, *columns} - {"prompt", "completion"}
+    given = {*_ARGUMENTS, *columns} - {"prompt", "completion"}
     try:
-        inspect.signature(reward).bind(**dict.fromkeys(passed))
+        inspect.signature(reward).bind(**dict.fromkeys(given))
     except TypeError as problem:
         raise ValueError(
-            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_TRL_ARGUMENTS)} and the "
-            f"data set's columns by name ({', '.join(columns)}). Rename a column to what it reads, and give it "
-            "`**kwargs` for the rest."
+            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_ARGUMENTS)} and the data "
+            f"set's columns ({', '.join(columns)}) by name. Rename the column it reads, or let it take `**kwargs`."
         ) from problem
 
 
-def probe(
-    reward: Callable, name: str, example: dict[str, Any], tokenize: Callable[[str], list[int]]
-) -> torch.Tensor:
+def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
+    """What to warn of if a reward reads a box that the data set's first prompt does not ask for."""
+    name = next((name for name in names if name in _READ_A_BOX), None)
+    if name is None or "boxed" in str(prompt):
+        return None
+    return (
+        f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
+        "writes one anyway, append `coda_trl.data.INSTRUCTION` to every prompt."
+    )
+
+
+def probe(reward: Callable, name: str, example: dict[str, Any], tokenize: Callable[[str], list[int]]) -> torch.Tensor:
     """
     What a reward function, which is not asynchronous, returns for an empty answer and for the right one of a row, in
     the forms that are common; nothing if the row has no right answer, or the function needs a training.

@@ -172,7 +172,6 @@ def train(
             logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
     try:
-        rewards = [find_reward(reward, args.max_completion_length) for reward in reward_args.reward_funcs]
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
         eval_dataset, train_dataset = (  # the short one first: either name may be wrong
             load_dataset(specs, data_args, tokenizer, args.seed)

@@ -14,7 +14,15 @@ from trl.trainer.utils import get_callable_name, is_async_callable
 from typing_extensions import override
 
 from .compatibility import check_overrides
-from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, probe, says_right_or_wrong
+from .correctness import (
+    FirstVerdicts,
+    check_call,
+    check_correctness,
+    find_correctness_reward,
+    find_missing_box,
+    probe,
+    says_right_or_wrong,
+)
 from .grading import opens_thinking
 from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
@@ -105,13 +113,31 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         funcs = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         are_functions = funcs and all(callable(func) and not isinstance(func, torch.nn.Module) for func in funcs)
         if are_functions and environment_factory is None:  # only TRL knows the names of models and environments
-            self._find_base_column(list(map(get_callable_name, funcs)), args)
-        if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):  # a stream may be slow to start
+            names = list(map(get_callable_name, funcs))
+            self._find_base_column(names, args)
+            if isinstance(train_dataset, Dataset):  # a stream may be slow to start
+                self._check_data(funcs, names, train_dataset, args)
+        if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):
             self._check_budgets(args.length_shaping, train_dataset.column_names)
             self._budgets(train_dataset["n_gold"])
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)
+
+    @staticmethod
+    def _check_data(funcs, names, dataset, args):
+        """Refuses data that TRL cannot prompt with or the rewards cannot read."""
+        columns = dataset.column_names
+        if "prompt" not in columns:
+            raise ValueError(
+                f"The data set has no column 'prompt' (its columns: {', '.join(columns)}). Rename the one that holds "
+                "the questions."
+            )
+        for func, name in zip(funcs, names, strict=True):
+            check_call(func, name, columns)
+        message = find_missing_box(names, dataset[0]["prompt"])
+        if message is not None and args.process_index == 0:
+            warnings.warn(message, stacklevel=4)
 
     @staticmethod
     def _find_base_column(names, args):

@@ -11,6 +11,9 @@ from trl.rewards import accuracy_reward, think_format_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.correctness import find_correctness_reward
+from coda_trl.data import INSTRUCTION
+from coda_trl.ladder import CHECKPOINT, make_dataset
+from coda_trl.rewards import accuracy_reward as accuracy
 
 SOLVED = PROMPTS.add_column("solution", [str(number + 3) for number in range(8)])
 
@@ -105,6 +108,64 @@ def test_a_probe_lets_pass_what_it_cannot_tell(tiny_model, tmp_path):
     train(tiny_model, tmp_path, fussy, SOLVED)
 
 
+def words(completions, **kwargs):
+    return ["right"] * len(completions)
+
+
+def alone(completions, **kwargs):
+    return 1.0
+
+
+@pytest.mark.parametrize(("reward", "value"), [(words, r"\['right'\]"), (alone, "1.0")])
+def test_what_is_no_list_of_numbers_is_refused_before_training(tiny_model, tmp_path, reward, value):
+    with pytest.raises(ValueError, match=f"'{reward.__name__}' returned {value} for one completion, but must return"):
+        make(tiny_model, tmp_path, reward, SOLVED)
+
+
+def test_the_probe_leaves_out_what_the_tokenizer_cannot_write(tmp_path):
+    """The ladder's has no token for a box, so a reward of 0.5 was refused only in the training."""
+
+    def half(completions, solution, **kwargs):
+        pairs = zip(completions, solution, strict=True)
+        return [0.5 * (completion[-1]["content"] == gold) for completion, gold in pairs]
+
+    with pytest.raises(ValueError, match="'half' returned 0.5"):
+        make(CHECKPOINT, tmp_path, half, make_dataset(4))
+
+
+# Whether the rewards suit the data; no weights are asked for
+
+
+def strict(prompts, completions):
+    return [1.0] * len(completions)
+
+
+@pytest.mark.parametrize(
+    ("reward", "columns", "message"),
+    [
+        (right, {"prompt": "question"}, r"no column 'prompt' \(its columns: question, n_gold, solution\)"),
+        (
+            accuracy,
+            {"solution": "answer"},
+            r"'accuracy_reward' cannot be called: missing .*'solution'.* answer\)",
+        ),
+        (strict, {}, r"'strict' cannot be called: got an unexpected keyword .* `\*\*kwargs`"),
+    ],
+)
+def test_data_that_a_reward_cannot_read_are_refused(tmp_path, reward, columns, message):
+    with pytest.raises(ValueError, match=message):
+        make("no/model", tmp_path, reward, SOLVED.rename_columns(columns))
+
+
+def test_prompts_that_ask_for_no_box_are_warned_of(tiny_model, tmp_path, recwarn):
+    asked = SOLVED.map(lambda row: {"prompt": row["prompt"] + INSTRUCTION})
+    for reward, rows in ((accuracy, asked), (right, SOLVED)):
+        make(tiny_model, tmp_path, reward, rows)
+    assert said(recwarn, "asks for none") == []
+    make(tiny_model, tmp_path, accuracy, SOLVED)
+    assert len(said(recwarn, "`accuracy_reward` reads the last `\\boxed{}` of an answer, but the first prompt")) == 1
+
+
 # Whether anything is right
 
 
@@ -130,10 +191,8 @@ def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, 
 
 
 def test_a_right_answer_that_cannot_be_read_is_what_is_warned_of(tiny_model, tmp_path, recwarn):
-    from coda_trl.rewards import accuracy_reward
-
     worked = PROMPTS.add_column("solution", ["He has 3 + 4 = <<3+4=7>>7 left.\n#### 7"] * 8)
-    train(tiny_model, tmp_path, accuracy_reward, worked, max_steps=4)
+    train(tiny_model, tmp_path, accuracy, worked, max_steps=4)
     assert said(recwarn, "Not one completion") == []
     (message,) = said(recwarn, "returned None for every completion of the first 3 batches")
     assert "`solution` has to hold the answer alone, such as '72', not 'He has 3 + 4 = " in message

@@ -310,7 +310,7 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         "each process holds 2 complete groups",
         "at most 64 (8 x 8)",
         "4 rows",
-        "0 of 4 prompts are longer than 128 tokens",
+        "tokens, 128 allowed",
         "Evaluation problems in the training data",
         "Memory of one GPU",
         "No errors, no warnings.",

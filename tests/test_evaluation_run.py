@@ -272,7 +272,7 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
         ),
         ("n: [1", "--config c.yaml", "error: --config needs a YAML file of settings: "),
         ("text", "--config c.yaml", "error: Config file c.yaml must contain a YAML mapping."),
-        ("samples: 3", "--config c.yaml", "error: unknown settings: --samples 3; `--help` lists those there are"),
+        ("samples: 3", "--config c.yaml", "error: There is no setting `samples`. `--help` lists them all."),
         ("n: two and a half", "--config c.yaml", "invalid int value: 'two and a half'"),
         (None, "--config", "error: --config needs a YAML file of settings"),
         (

@@ -394,7 +394,8 @@ def test_only_training_runs(tmp_path, report):
     """Curves come first, and one note says what is missing: five notes used to stand before them."""
     content, text = report({name: write_log(tmp_path / name) for name in "ab"}, "a")
     assert set(content["tables"]) == {"training"}
-    assert text.count("Not shown.") == 1 and text.index("Training dynamics") < text.index("Make one with coda-evaluate")
+    assert text.count("Not shown.") == 1
+    assert text.index("Training dynamics") < text.index("Make one with coda-evaluate")
 
 
 def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path, report):

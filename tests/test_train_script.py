@@ -136,6 +136,33 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
     assert message in error_line(caplog)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("--coda_aplha 0.3", "There is no setting `coda_aplha`. Did you mean `coda_alpha`?"),
+        ("--config typo.yaml", "There is no setting `coda_aplha`. Did you mean `coda_alpha`?"),
+        ("--config gone.yaml", "No such file or directory: 'gone.yaml'"),
+        ("--config broken.yaml", "broken.yaml"),
+        ("--overlay gone.yaml", "No such file or directory: 'gone.yaml'"),
+        ("--num_generations 1", "`num_generations` is 1, but a success rate"),
+        ("typo.yaml", "give --config RECIPE"),
+    ],
+)
+def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, caplog, changes, message):
+    monkeypatch.chdir(tmp_path)
+    Path("broken.yaml").write_text("coda_alpha: [0.3\n")
+    Path("typo.yaml").write_text("coda_aplha: 0.3\nuse_cpu: true\nbf16: false\n")
+    assert TRAIN.main([*changes.split(), "--output_dir", "out", "--use_cpu", "--bf16", "false"]) == 2
+    assert message in caplog.text
+
+
+def test_prompts_of_messages_need_a_chat_template(recipe, trainers, tiny_model, tmp_path, caplog):
+    folder = tmp_path / "plain"
+    shutil.copytree(tiny_model, folder, ignore=shutil.ignore_patterns("*.jinja"))
+    assert TRAIN.main([*recipe, "--model_name_or_path", str(folder)]) == 1
+    assert "no chat template: set `prompt_format: plain`" in error_line(caplog) and trainers == []
+
+
 @pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])
 def test_an_unknown_model_or_data_set_ends_in_one_line_before_any_weights(recipe, trainers, caplog, changes):
     assert TRAIN.main([*recipe, *changes]) == 1
@@ -158,7 +185,7 @@ def test_the_same_command_resumes_from_the_last_checkpoint(recipe, trainers, tmp
     assert (tmp_path / "out" / "trainer_state.json").is_file()
 
 
-def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(recipe, trainers, tmp_path):
+def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(recipe, trainers, tmp_path, caplog):
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
     first.write_text("coda_alpha: 0.4\ncoda_beta: 0.4\nlength_budget: [1, 2]\nmax_steps: 2\n")
     second.write_text("coda_alpha: 0.3\nmax_steps: 1\n")
@@ -170,8 +197,7 @@ def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(re
     assert trainer.state.global_step == 1
     assert isinstance(row["prompt"], str) and row["n_gold"] in (1, 2)
     first.write_text("coda_gamma: 0.1\n")
-    with pytest.raises(ValueError, match="coda_gamma"):
-        TRAIN.main(command)
+    assert TRAIN.main(command) == 2 and "There is no setting `coda_gamma`" in caplog.text
 
 
 def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model, tmp_path):

@@ -59,8 +59,8 @@ def drop_long_prompts(
     """
     if not isinstance(dataset[0]["prompt"], str) and tokenizer.chat_template is None:
         raise ValueError(
-            "The prompts are conversations, but the tokenizer has no chat template: set `prompt_format: plain`, or use "
-            "a tokenizer that has one."
+            "The prompts are conversations, but the tokenizer has no chat template: set `prompt_format: plain`, or "
+            "use a tokenizer that has one."
         )
 
     def measure(prompts: list) -> dict[str, list[int]]:
