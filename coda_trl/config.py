@@ -121,9 +121,7 @@ class CodaGRPOConfig(GRPOConfig):
     skip_zero_advantages: bool = True
 
     def __post_init__(self):
-        parameters = self.shaping_parameters()
-        parameters.pop("bonus_on_incorrect")
-        check_parameters(**parameters, names=_PARAMETER_FIELDS)
+        check_parameters(**self.shaping_parameters(), names=_PARAMETER_FIELDS)
         if self.length_shaping != "none":
             if self.multi_objective_aggregation != "sum_then_normalize":
                 raise ValueError(

@@ -350,6 +350,12 @@ def test_runs_that_cannot_work_have_a_status_of_their_own(tiny_recipe, changes, 
     assert "Do not start this run" in text
 
 
+def test_a_reward_that_is_an_object_has_the_name_that_trl_gives_it(tiny_recipe):
+    Path("judges.py").write_text("class Judge:\n    def __call__(self, **kwargs): ...\njudge = Judge()\n")
+    status, text = report(*tiny_recipe, "--reward_funcs", "judges.judge", "--correctness_reward", "Judge")
+    assert status == 0, text
+
+
 def test_contaminated_training_data_is_named(tiny_recipe):
     status, text = report(*tiny_recipe, "--dataset", f"math_level1={DATA}/math_hub.jsonl", "--num_generations", "8",
                           "--benchmarks", f"math500={DATA}/math_hub_as_math500.jsonl")  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trl import ModelConfig
+from trl.trainer.utils import get_callable_name
 
 from ..config import CodaGRPOConfig
 from ..correctness import find_correctness_reward
@@ -50,7 +51,7 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
     """Reward functions that do not exist, and which of them is shaped."""
     setting = "reward_funcs"
     try:
-        names = [reward.__name__ for reward in find_rewards(reward_args, args)]
+        names = list(map(get_callable_name, find_rewards(reward_args, args)))
         setting = "correctness_reward"
         _, guess = find_correctness_reward(names, args.correctness_reward)
     except ValueError as problem:
