@@ -96,7 +96,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, *others, **options):
         check_overrides(CodaGRPOTrainer)
         args = self._own_config(model, args)
-        self._check_arguments(reward_funcs, args, train_dataset, options.get("environment_factory"))
+        self._check_arguments(reward_funcs, args, train_dataset, options)
         super().__init__(model, reward_funcs, args, train_dataset, *others, **options)
         self._base_column, guess = self._find_base_column(self.reward_func_names, args)
         self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
@@ -108,14 +108,17 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             self._probe_correctness()
         self._add_column_of_the_term()
 
-    def _check_arguments(self, reward_funcs, args, train_dataset, environment_factory):
+    def _check_arguments(self, reward_funcs, args, train_dataset, options):
         """Refuses and warns of what is known without the weights, which may take minutes to load."""
         funcs = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         are_functions = funcs and all(callable(func) and not isinstance(func, torch.nn.Module) for func in funcs)
-        if are_functions and environment_factory is None:  # only TRL knows the names of models and environments
+        if (
+            are_functions and options.get("environment_factory") is None
+        ):  # only TRL knows the names of models and environments
             names = list(map(get_callable_name, funcs))
             self._find_base_column(names, args)
-            if isinstance(train_dataset, Dataset):  # a stream may be slow to start
+            # A stream may be slow to start, and a rollout function may add columns.
+            if isinstance(train_dataset, Dataset) and options.get("rollout_func") is None:
                 self._check_data(funcs, names, train_dataset, args)
         if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):
             self._check_budgets(args.length_shaping, train_dataset.column_names)
