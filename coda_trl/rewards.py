@@ -66,9 +66,9 @@ def accuracy_reward(
         solution (`list[str]`):
             Right answer of each, with or without `\boxed{}`. Numbers are fine, too.
         log_extra (`Callable`, *optional*), log_metric (`Callable`, *optional*):
-            Provided by the trainer. They receive the columns `solution`, `gold_parsed` and `answer_parsed` of the
-            completions table, and `coda/grading_timeouts` (cases of this call that reached a limit; the trainer logs
-            the mean over processes and calls) and `coda/grading_seconds`.
+            Provided by the trainer. They receive the columns `accuracy_reward/solution`, `accuracy_reward/gold_parsed`
+            and `accuracy_reward/answer_parsed` of the completions table, and `coda/grading_timeouts` (cases of this
+            call that reached a limit; the trainer logs the mean over processes and calls) and `coda/grading_seconds`.
         prompts (`list[str]` or `list[list[dict]]`, *optional*):
             Provided by the trainer.
         prompt_opens_thinking (`list[bool]`, *optional*):
@@ -99,9 +99,9 @@ def accuracy_reward(
     if log_extra is not None:
         pairs = zip(grades, golds, strict=True)
         parsed = ["[unparseable]" if grade.verdict is None else normalize(gold) for grade, gold in pairs]
-        log_extra("solution", list(solution))
-        log_extra("gold_parsed", parsed)
-        log_extra("answer_parsed", list(map(_answer_column, grades)))
+        log_extra("accuracy_reward/solution", list(solution))
+        log_extra("accuracy_reward/gold_parsed", parsed)
+        log_extra("accuracy_reward/answer_parsed", list(map(_answer_column, grades)))
     if log_metric is not None:
         log_metric("coda/grading_timeouts", float(sum(grade.stopped for grade in grades)))
         log_metric("coda/grading_seconds", time.perf_counter() - start)
@@ -192,7 +192,7 @@ def choice_reward(
         options (`list[list[str]]`, *optional*):
             Texts of the options of each question, A first.
         log_extra (`Callable`, *optional*), prompts (`list`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
-            As in [`accuracy_reward`]; the columns are `solution` and `answer_parsed`.
+            As in [`accuracy_reward`]; the columns are `choice_reward/solution` and `choice_reward/answer_parsed`.
         **kwargs:
             Other columns of the data set, not used.
 
@@ -215,8 +215,8 @@ def choice_reward(
     grades = default_pool().grade(_texts(completions, prompts, prompt_opens_thinking), golds, options=options)
     if log_extra is not None:
         letters = map(chosen_letter, [normalize(grade.answer or "") for grade in grades], options or repeat(None))
-        log_extra("solution", list(solution))
-        log_extra("answer_parsed", [letter or "[no option]" for letter in letters])
+        log_extra("choice_reward/solution", list(solution))
+        log_extra("choice_reward/answer_parsed", [letter or "[no option]" for letter in letters])
     return list(map(_reward, grades))
 
 

@@ -40,9 +40,10 @@ def test_accuracy_reward_logs_what_was_compared_and_counts_timeouts(monkeypatch)
             list(map(message, cases)), list(cases.values()), columns.__setitem__, metrics.__setitem__
         )
     assert rewards == [1, 0, None, 0, 0]
-    assert columns["solution"] == list(cases.values())
-    assert columns["gold_parsed"][:4] == ["1000", "2", "[unparseable]", "1"]
-    assert columns["answer_parsed"] == [r"1{,}000 \text{ miles}", "[no box]", "[skipped]", "?", "[timeout]"]
+    solutions, golds, answers = columns.values()
+    assert solutions == list(cases.values())
+    assert golds[:4] == ["1000", "2", "[unparseable]", "1"]
+    assert answers == [r"1{,}000 \text{ miles}", "[no box]", "[skipped]", "?", "[timeout]"]
     assert metrics["coda/grading_timeouts"] == 1 and metrics["coda/grading_seconds"] > 0
 
 
@@ -79,7 +80,15 @@ def test_choice_reward_with_options():
 def test_choice_reward_logs_letters():
     columns = {}
     rewards = choice_reward([r"\boxed{B}", "none"], ["bookstore", r"\text{(A)}"], log_extra=columns.__setitem__)
-    assert rewards == [None, 0.0] and columns["answer_parsed"] == ["B", "[no option]"]
+    assert rewards == [None, 0.0] and columns["choice_reward/answer_parsed"] == ["B", "[no option]"]
+
+
+def test_no_two_rewards_log_the_same_column():
+    """TRL would append the second one's values to the first one's."""
+    columns = []
+    for reward in (accuracy_reward, choice_reward, REWARD_FUNCTIONS["trl_accuracy_reward"]):
+        reward([message(r"\boxed{B}")], ["B"], log_extra=lambda column, _: columns.append(column))
+    assert len(set(columns)) == len(columns) == 8
 
 
 @pytest.mark.parametrize("gold", [None, float("nan"), "nan", "None", 2, 2.5, True, ["B"], {"B": 1}, "", "BC"])
