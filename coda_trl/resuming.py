@@ -1,4 +1,4 @@
-"""Which checkpoint a run resumes from: the last complete one.
+"""Which checkpoint a run resumes from: the last complete one, if the settings are still those of the run.
 
 Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Accelerate calls it so where several processes
 train on CPUs, and transformers loads optimizers to the device of that name.
@@ -9,7 +9,9 @@ import logging
 import math
 import re
 import zipfile
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,6 +20,16 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 logger = logging.getLogger(__name__)
+
+SETTINGS_FILE = "settings.json"
+# Of `TrainingArguments`, what must not change: the rest says how long, where and how visibly a run trains.
+_FIXED = """learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps optim optim_args adam_beta1 adam_beta2
+adam_epsilon weight_decay max_grad_norm bf16 fp16 seed data_seed""".split()
+# Of all others, what may: engine, layout and evaluation. The size of a batch is compared as a whole.
+_FREE = re.compile(
+    "(use_)?(vllm(?!_importance)|transformers)|attn_|cache_|ds3_|eval_|length_grouping|log_|num_completions_|"
+    "num_generations_eval|pad_|skip_zero_|steps_per_generation|trust_"
+)
 
 torch.serialization.register_package(
     11,  # behind torch's own for `cpu`
@@ -61,6 +73,40 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
         if done and (args.max_steps > 0 or state.num_train_epochs == math.ceil(args.num_train_epochs)):
             return True
     return False
+
+
+def fixed_settings(args: TrainingArguments, *others: Any) -> dict[str, Any]:
+    """What all sessions of a run share, of its dataclasses of settings: data, reward, model, method and optimizer."""
+    own = {field.name for field in fields(args)} - {field.name for field in fields(TrainingArguments)}
+    settings = {name: value for settings in others for name, value in vars(settings).items()}
+    settings |= {name: vars(args)[name] for name in (*sorted(own), *_FIXED)}
+    settings = {name: value for name, value in settings.items() if not _FREE.match(name)}
+    batch = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
+    settings["per_device_train_batch_size x gradient_accumulation_steps x processes"] = batch
+    return json.loads(json.dumps(settings))
+
+
+def check_settings(output_dir: str, settings: dict[str, Any], resumes: bool) -> str | None:
+    """
+    Compares the settings of a run that is resumed with `settings.json`, and writes that file for one that is not.
+    Returns what is wrong, if anything.
+    """
+    path = Path(output_dir, SETTINGS_FILE)
+    if not (resumes and path.exists()):
+        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        return None
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    changed = [
+        f"{name}={earlier[name]!r}, not {value!r}"
+        for name, value in settings.items()
+        if name in earlier and earlier[name] != value  # a newer TRL may have more
+    ]
+    if not changed:
+        return None
+    return (
+        f"{output_dir} holds a run with {'; '.join(changed)}. Resume it with its settings, or choose another "
+        "--output_dir."
+    )
 
 
 def find_damage(checkpoint: Path) -> str | None:

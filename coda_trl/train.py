@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import yaml
 from accelerate import PartialState
@@ -35,7 +36,7 @@ from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
 from .help_texts import explain_unknown
 from .loading import RewardArguments, check_evaluation, find_rewards, load_prompts, load_tokenizer
-from .resuming import find_damage, find_last_complete_checkpoint, is_finished
+from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished
 from .trainer import CodaGRPOTrainer
 
 logger = logging.getLogger("coda_trl.train")
@@ -106,15 +107,23 @@ def check_arguments(data_args: DataArguments, args: CodaGRPOConfig) -> None:
         raise ValueError(f"`output_dir` is {args.output_dir!r}, but cannot be made: {problem}.") from problem
 
 
-def find_checkpoint(args: CodaGRPOConfig) -> tuple[str | None, bool]:
-    """The last complete checkpoint, and whether the run is finished. One process looks for all."""
-    state = PartialState()
-    found = (None, False)
-    if state.is_main_process:
-        checkpoint = find_last_complete_checkpoint(args.output_dir)
-        found = (checkpoint, checkpoint is not None and is_finished(checkpoint, args))
-    (found,) = broadcast_object_list([found])
-    return found
+def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any]) -> tuple[str | None, bool]:
+    """
+    The checkpoint to resume from, and whether the run is finished. One process looks for all.
+
+    Raises:
+        ValueError: If the run has other settings.
+    """
+    found = None, False, None
+    if PartialState().is_main_process:
+        checkpoint = args.resume_from_checkpoint or find_last_complete_checkpoint(args.output_dir)
+        problem = check_settings(args.output_dir, settings, resumes=checkpoint is not None)
+        finished = checkpoint is not None and not args.resume_from_checkpoint and is_finished(checkpoint, args)
+        found = checkpoint, finished, problem
+    ((checkpoint, finished, problem),) = broadcast_object_list([found])
+    if problem is not None:
+        raise ValueError(problem)
+    return checkpoint, finished
 
 
 def load_dataset(
@@ -153,23 +162,21 @@ def train(
     try:
         rewards = find_rewards(reward_args, args)
         check_arguments(data_args, args)
+        checkpoint, finished = find_checkpoint(args, fixed_settings(args, reward_args, data_args, model_args))
     except (RuntimeError, ValueError) as problem:
         logger.error("%s", problem)
         return 1
 
-    checkpoint = args.resume_from_checkpoint
-    if checkpoint is None:
-        checkpoint, finished = find_checkpoint(args)
-        if finished:
-            logger.info(
-                "This run is finished, its last checkpoint %s holds the model too. To continue, raise --max_steps or "
-                "--num_train_epochs; for a new run, choose another --output_dir.", checkpoint,
-            )  # fmt: skip
-            PartialState().wait_for_everyone()  # see below
-            PartialState().destroy_process_group()
-            return 0
-        if checkpoint is not None:
-            logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
+    if finished:
+        logger.info(
+            "This run is finished, its last checkpoint %s holds the model too. To continue, raise --max_steps or "
+            "--num_train_epochs; for a new run, choose another --output_dir.", checkpoint,
+        )  # fmt: skip
+        PartialState().wait_for_everyone()  # see below
+        PartialState().destroy_process_group()
+        return 0
+    if checkpoint is not None:
+        logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
     try:
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)

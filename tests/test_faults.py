@@ -213,7 +213,7 @@ import os, resource, signal
 import torch
 
 def reward(completions, trainer_state, **kwargs):
-    if trainer_state.global_step == 1:
+    if trainer_state.global_step == 1 and not os.path.exists("mended"):
         FAULT
     return [1.0] * len(completions)
 """
@@ -241,12 +241,14 @@ def steps_logged(folder: Path) -> list[int]:
     return [entry["step"] for entry in history if "reward" in entry]
 
 
-def test_a_reward_that_raises_stops_the_run_which_resumes_with_another(command, tmp_path, caplog):
+def test_a_reward_that_raises_stops_the_run_which_resumes_when_it_is_mended(command, tmp_path, caplog):
     (tmp_path / "raising.py").write_text(REWARD.replace("FAULT", "raise KeyError('the judge is away')"))
+    command += ["--reward_funcs", "raising.reward"]
     with pytest.raises(KeyError, match="the judge is away"):
-        TRAIN.main([*command, "--reward_funcs", "raising.reward"])
+        TRAIN.main(command)
     (error,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert f"The same command resumes from the last complete checkpoint in {tmp_path / 'out'}, on a disk with" in error
+    Path("mended").touch()
     assert TRAIN.main(command) == 0
     assert f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}" in caplog.text and "left out" not in caplog.text
     assert steps_logged(tmp_path) == [1, 2]
@@ -270,7 +272,8 @@ def test_a_full_disk_costs_no_checkpoint_and_all_processes_resume_from_the_same(
     run = start(command, FULL)
     assert run.returncode == 1 and "_save_optimizer_and_scheduler" in run.stderr
     assert "Stopped by the error below. The same command resumes from the last complete checkpoint" in run.stderr
-    command += ["--per_device_train_batch_size", "4"]
+    Path("mended").touch()
+    command += ["--per_device_train_batch_size", "4", "--reward_funcs", "faulty.reward"]
     output = launch(PATH, *command, processes=2)
     assert output.count("checkpoint-2 is left out: trainer_state.json, which is written last, is missing.") == 1
     assert output.count(f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}") == 1

@@ -56,6 +56,32 @@ def test_a_finished_run_stays_as_it_is_until_more_is_asked_for(recipe, trainers,
     assert trainers[1].state.global_step > steps and weights.read_bytes() != before
 
 
+def test_a_run_with_other_settings_is_neither_resumed_nor_called_finished(recipe, trainers, tmp_path, caplog):
+    """A sweep that forgot `--output_dir` had its first model as often as it has settings."""
+    command = [*recipe, "--save_strategy", "steps", "--save_steps", "1", "--max_steps", "1"]
+    settings = tmp_path / "out" / "settings.json"
+    assert TRAIN.main([*command, "--dataset", "nosuch"]) == 1
+    assert TRAIN.main(command) == 0, "nothing was trained with the other settings"
+    for changes, message in {
+        "--length_shaping vlp --learning_rate 1": "length_shaping='coda', not 'vlp'; learning_rate=0.001, not 1.0",
+        "--dataset ladder=12 --max_steps 2": "dataset=['ladder=11'], not ['ladder=12']",
+        "--gradient_accumulation_steps 4": "gradient_accumulation_steps x processes=16, not 32",
+        f"--seed 7 --resume_from_checkpoint {tmp_path / 'out' / 'checkpoint-1'}": "seed=42, not 7",
+    }.items():
+        caplog.clear()
+        assert TRAIN.main([*command, *changes.split()]) == 1
+        assert message in error_line(caplog) and "or choose another --output_dir" in error_line(caplog)
+    for changes in (
+        "--per_device_train_batch_size 4 --gradient_accumulation_steps 4",
+        "--save_total_limit 1 --logging_steps 2 --eval_dataset ladder=4 --log_completions true",
+        "--vllm_gpu_memory_utilization 0.5 --length_grouping false",
+    ):
+        assert TRAIN.main([*command, *changes.split()]) == 0
+    settings.unlink()  # as of an earlier commit
+    assert TRAIN.main([*command, "--seed", "7"]) == 0
+    assert len(trainers) == 1 and json.loads(settings.read_text())["seed"] == 7
+
+
 def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
     assert TRAIN.main([*recipe, "--dry-run"]) == 0
     assert TRAIN.main([*recipe, "--dry_run", "--scale_rewards", "group"]) == 1
