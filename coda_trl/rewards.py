@@ -23,8 +23,6 @@ LogExtra = Callable[[str, list], None]
 LogMetric = Callable[[str, float], None]
 Completion = str | list[dict]
 
-_STRAY = 0.1  # share of completions that may close a block which they did not open
-
 
 def completion_text(completion: Completion) -> str:
     """
@@ -73,9 +71,8 @@ def accuracy_reward(
             Provided by the trainer.
         prompt_opens_thinking (`list[bool]`, *optional*):
             Whether the chat template ends each prompt inside an open `<think>` block, so that an answer has to follow
-            a `</think>`. Provided by [`CodaGRPOTrainer`]. With another trainer it may be a column of the data set;
-            without it, plain-text prompts are looked at, and of conversations it is guessed from completions that
-            close a block which they did not open.
+            a `</think>`. Provided by [`CodaGRPOTrainer`]; for another trainer, make it a column of the data set.
+            Without it, plain-text prompts tell, and conversations count as closed.
         **kwargs:
             Other columns of the data set, not used.
 
@@ -128,11 +125,9 @@ def _texts(
     """Texts of completions, behind the `<think>` that the prompt opened for them."""
     texts = list(map(completion_text, completions))
     opened = prompt_opens_thinking
-    if opened is None and prompts and all(isinstance(prompt, str) for prompt in prompts):
-        opened = map(opens_thinking, prompts)
-    if opened is None:
-        closed_only = sum("<think>" not in text.partition("</think>")[0] for text in texts if "</think>" in text)
-        opened = [closed_only > len(texts) * _STRAY] * len(texts)
+    if opened is None:  # of messages only the chat template knows
+        prompts = prompts or [""] * len(texts)
+        opened = [isinstance(prompt, str) and opens_thinking(prompt) for prompt in prompts]
     return [
         f"<think>{text}" if is_open and not _has_reasoning_apart(completion) else text
         for text, completion, is_open in zip(texts, completions, opened, strict=True)

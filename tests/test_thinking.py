@@ -66,7 +66,7 @@ def test_templates(template):
     assert opens_thinking(text) is is_open
 
 
-def rewards_of(trainer, tool_model, tokenizer, folder, monkeypatch, **settings):
+def rewards_of(trainer, tool_model, tokenizer, folder, monkeypatch, rows, **settings):
     """Rewards of one step whose rollouts are `COMPLETIONS`."""
     seen = []
 
@@ -80,22 +80,25 @@ def rewards_of(trainer, tool_model, tokenizer, folder, monkeypatch, **settings):
         return [tokenizer(text).input_ids + [tokenizer.eos_token_id] for text in texts], None
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", generate)
-    data = Dataset.from_list([{"prompt": PROMPT, "solution": "7"}] * 4)
-    train(tool_model, folder, reward, data, trainer, processing_class=tokenizer, **settings)
+    train(tool_model, folder, reward, Dataset.from_list(rows), trainer, processing_class=tokenizer, **settings)
     return seen[:4]
 
 
 def test_the_trainer_knows_what_the_template_opened(template, tool_model, tmp_path, monkeypatch):
     tokenizer, settings, is_open = template
+    rows = [{"prompt": PROMPT, "solution": "7"}] * 4
     options = {"chat_template_kwargs": settings}
-    found = rewards_of(CodaGRPOTrainer, tool_model, tokenizer, tmp_path, monkeypatch, **options)
+    found = rewards_of(CodaGRPOTrainer, tool_model, tokenizer, tmp_path, monkeypatch, rows, **options)
     assert found == expected(is_open)
 
 
-def test_plain_trl_guesses_it_from_blocks_that_are_closed_only(tool_model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("column", [{}, {"prompt_opens_thinking": True}])
+def test_plain_trl_learns_it_from_a_column_of_the_data_set(tool_model, tmp_path, monkeypatch, column):
     tokenizer = AutoTokenizer.from_pretrained(tool_model)
     tokenizer.chat_template = TEMPLATES["R1-Distill"][0]
-    assert rewards_of(GRPOTrainer, tool_model, tokenizer, tmp_path, monkeypatch) == expected(True)
+    rows = [{"prompt": PROMPT, "solution": "7", **column}] * 4
+    found = rewards_of(GRPOTrainer, tool_model, tokenizer, tmp_path, monkeypatch, rows)
+    assert found == expected(is_open=bool(column))
 
 
 @pytest.mark.parametrize("reward", [accuracy_reward, choice_reward])
@@ -103,13 +106,11 @@ def test_what_a_reward_function_can_know_without_the_trainer(reward):
     gold = "B"
     cut, finished = r"maybe \boxed{B} but", r"well</think>\boxed{B}"
     rollouts = [[{"role": "assistant", "content": text}] for text in (cut, finished)]
-    assert reward(rollouts, [gold] * 2, prompts=[PROMPT] * 2) == [0.0, 1.0]
-    assert reward(rollouts[:1], [gold], prompts=[PROMPT]) == [1.0]  # nothing tells
-    assert reward(rollouts[:1], [gold], prompts=[PROMPT], prompt_opens_thinking=[True]) == [0.0]
+    # nothing tells, and a stray tag in another row of the batch does not make an answer wrong
+    assert reward(rollouts, [gold] * 2, prompts=[PROMPT] * 2) == [1.0, 1.0]
+    assert reward(rollouts, [gold] * 2, prompts=[PROMPT] * 2, prompt_opens_thinking=[True] * 2) == [0.0, 1.0]
     assert reward([cut, finished], [gold] * 2, prompts=["Question\n<think>\n", "Question\n"]) == [0.0, 1.0]
-    assert reward([cut] * 2, [gold] * 2, prompts=["Question\n<think>\n", "Question\n"]) == [0.0, 1.0]
-    # a stray tag does not make the others wrong
-    assert reward([cut] * 20 + [finished], [gold] * 21, prompts=[PROMPT] * 21) == [1.0] * 21
+    assert reward([cut] * 3, [gold] * 3, prompts=["Question\n<think>\n", "Question\n", PROMPT]) == [0.0, 1.0, 1.0]
     # TRL took the reasoning out of the message
     apart = [{"role": "assistant", "content": r"\boxed{B}", "reasoning_content": "well"}]
     assert reward([apart], [gold], prompts=[PROMPT], prompt_opens_thinking=[True]) == [1.0]
