@@ -270,6 +270,15 @@ def test_workers_are_shared_between_the_ranks_of_a_machine(monkeypatch):
     assert default_pool() is default_pool()
 
 
+@pytest.mark.parametrize(("quota", "workers"), [("max 100000", 16), ("450000 100000", 4), ("50000 100000", 1)])
+def test_workers_keep_to_the_quota_of_a_container(monkeypatch, tmp_path, quota, workers):
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    monkeypatch.setattr("coda_trl.grading.pool._CPU_MAX", tmp_path / "cpu.max")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    assert default_workers() == workers
+
+
 def test_wrong_arguments_say_what_to_change():
     with pytest.raises(ValueError, match="`workers` is 0"):
         GradingPool(workers=0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from .extract import final_answer
 from .rules import Case, NoAlgebra, judge, prepare
@@ -26,6 +27,7 @@ _START = (
     "from coda_trl.grading.server import serve; serve(*map(int, sys.argv[1:5]))"
 )
 _KNOWN_GOLDS = 65536
+_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # quota and period in microseconds
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,14 @@ class Grade:
 
 
 def default_workers() -> int:
-    """CPU cores of this process divided by the ranks on this machine (`LOCAL_WORLD_SIZE`), at least one."""
+    """
+    CPU cores of this process, at most the quota of its container, divided by the ranks on this machine
+    (`LOCAL_WORLD_SIZE`), at least one.
+    """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # without a quota there is no file, or it says "max"
+        quota, period = map(int, _CPU_MAX.read_text().split())
+        cores = min(cores, quota // period)
     return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
@@ -65,7 +73,8 @@ class GradingPool(AbstractContextManager):
 
     Args:
         workers (`int`, *optional*):
-            Number of worker processes. Defaults to the CPU cores divided by `LOCAL_WORLD_SIZE`.
+            Number of worker processes. Defaults to the CPU cores, at most the quota of the container, divided by
+            `LOCAL_WORLD_SIZE`.
         timeout (`float`, *optional*, defaults to `2.0`):
             Seconds that one case may take. A case that takes longer is wrong and `stopped`.
         memory_mb (`int`, *optional*, defaults to `1024`):
