@@ -18,7 +18,7 @@ from math_verify import LatexExtractionConfig, parse
 from sympy.core.relational import Relational
 
 from .normalize import WORDS
-from .numeric import has_both_cases, has_neighbours, improper
+from .numeric import NEIGHBOURS, has_both_cases, improper
 from .values import Undecided, proportional, same_value
 
 # math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
@@ -34,7 +34,7 @@ _PRIME = re.compile(r"([A-Za-z])('+)")
 _ENVIRONMENT = r"\{(?:[bpvBV]?matrix|array|cases|aligned)\}"
 _CAPITAL = re.compile(rf"\\[A-Za-z]+|{_ENVIRONMENT}|[A-Z]")
 _NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
-_SUBSCRIPT = re.compile(r"\d\s*\)?\s*_")  # math-verify ignores the base of a numeral
+_SUBSCRIPT = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_")  # math-verify ignores the base of a numeral
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that we switch off its time limits
@@ -110,7 +110,7 @@ def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
-    if not text or has_neighbours(text) or _SUBSCRIPT.search(text):
+    if not text or NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
     text = improper(_DECIMAL.sub(_fraction, text))

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from .characters import to_latex
 from .plain import FUNCTIONS, plain_to_latex
-from .structure import AND, OR, closing
+from .structure import AND, OR, closing, conclusion
 
 WORDS = re.compile("⟦([^⟦⟧]*)⟧")
 MAX_PERIOD = 60  # digits of a repeating decimal
@@ -28,28 +28,18 @@ _NUMBER_BEFORE = re.compile(
 )
 
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
-_LAYOUT = [
-    (re.compile(r"(?<=\d)\$+(?=\d)"), "?"),  # no number goes on in another formula
-    (re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]"), r"\\\\"),
-    (
-        re.compile(
-            r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|large|Large"
-            r"|LARGE|huge|rm|bf|it|sf|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|left\s*\.|right\s*\."
-            r"|left|right)(?![A-Za-z])"
-            r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\!\s*|(?<!\\)\\[()\[\]]|(?<!\\)\$"
-        ),
-        "",
-    ),
-    (
-        re.compile(
-            r"(?<!\\)\\(?:[,;:> ]|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~"
-        ),
-        " ",
-    ),
-    (re.compile(" {2,}"), " "),
-    (re.compile(r"\{([,:])\}|\\([%&])"), r"\1\2"),
-    (re.compile(r"\\\{\s*\\\}"), r"\\emptyset "),
-]
+_LAYOUT = {
+    r"(?<=\d)(?:\$+|\\\)\s*\\\()(?=\d)": "?",  # no number goes on in another formula
+    r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]": r"\\\\",
+    r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|large|Large|LARGE"
+    r"|huge|rm|bf|it|sf|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|left\s*\.|right\s*\.|left|right)"
+    r"(?![A-Za-z])|(?:(?<=,) )?(?<!\\)\\!\s*"
+    r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\[()\[\]]|(?<!\\)\$": "",
+    r"(?<!\\)\\(?:[,;:> ]|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~": " ",
+    r" {2,}": " ",
+    r"\{([,:])\}|\\([%&])": r"\1\2",
+    r"\\\{\s*\\\}": r"\\emptyset ",
+}
 _CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
 _NOT_EQUAL = re.compile(r"\\not\s*=|=\s*/\s*=")
 _SYNONYMS = {
@@ -68,6 +58,9 @@ _WITH_ARGUMENTS = re.compile(
     rf"(\\(?:frac|binom)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}(?:{_ARGUMENT})?"
     rf"|(\\sqrt(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}"
 )
+_CIS = re.compile(
+    r"(?:⟦cis⟧|\\?cis(?![A-Za-z]))\s*((?:\^\\circ|\\(?:pi|theta|frac\{[^{}]*\}\{[^{}]*\})|[\d./ ])+|\([^()]*\))"
+)
 _CJK = re.compile(r"[\u3400-\u9fff]+")
 _CJK_CONNECTIVES = {"或": "or", "和": "and", "与": "and", "及": "and", "且": "and"}
 _CONNECTIVE = re.compile(
@@ -76,17 +69,14 @@ _CONNECTIVE = re.compile(
 _CONDITION = re.compile(r"[<>]|\\(?:le|ge|neq|in)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"\\[{}]|[()\[\]]|(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
-_NUMBERS = [
-    (
-        re.compile(r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])"),
-        r"\1\\times 10^{\2}",
-    ),
-    (re.compile(r"\^\s*([+-]\d+|\d{2,})"), r"^{\1}"),
+_NUMBERS = {
+    r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])": r"\1\\times 10^{\2}",
+    r"\^\s*([+-]\d+|\d{2,})": r"^{\1}",
     # TeX takes one letter or digit as the index: without braces, the base of `\log_2 8` reads as a number before a
     # number.
-    (re.compile(r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)"), r"\1_{\2}"),
-    (re.compile(r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)"), r"(\1!)"),
-]
+    r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",
+    r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)": r"(\1!)",
+}
 # `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
 _BAR, _DOT = r"\\(?:overline|bar|overbar)\s*", r"\\dot\s*"
 _REPEATING = re.compile(
@@ -102,15 +92,14 @@ _NOUNS = (
 )
 _LEAD = re.compile(
     rf"^⟦((?:(?:so|thus|hence|therefore|and),?\s+)?(?:(?:the|its|their|his|her|our)\s+)?"
-    rf"(?:(?:final|correct|total|required|desired|maximum|minimum|average|numerical)\s+)?(?:{_NOUNS}|[a-z])s?"
+    r"(?:(?:final|correct|total|required|desired|maximum|minimum|average|numerical|shaded|remaining|combined|expected)\s+)?"
+    rf"(?:{_NOUNS}|[a-z])s?"
     r"(?:\s+of\s+(?:the\s+)?[a-z]{3,})?\s*(?:\bis|\bare|\bequals|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
     re.I,
 )
 _NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
+_ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen""".split()
 _TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
 NUMBER_WORDS = {*_ONES, *_TENS, "infinity", "pi"}
 _VALUES_OF_WORDS = (
@@ -154,12 +143,12 @@ def normalize(text: str) -> str:
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(text))
-    text = _CJK.sub(_mark_cjk, text)
+    text = _CJK.sub(_mark_cjk, _CIS.sub(r"(\\cos \1 + i \\sin \1)", text))
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = _replace(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)
     text = _REPEATING.sub(_repeating, text)
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
-    text = _strip_lead(_strip_punctuation(re.sub(" {2,}", " ", text).strip()))
+    text = _strip_lead(_strip_punctuation(conclusion(re.sub(" {2,}", " ", text))))
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
     return _in_digits(text.strip("⟦⟧ ")) or text
 
@@ -176,9 +165,9 @@ def _in_digits(text: str) -> str | None:
     return _VALUES_OF_WORDS.get(text.casefold())
 
 
-def _replace(text: str, table: list[tuple[re.Pattern, str]]) -> str:
-    for pattern, replacement in table:
-        text = pattern.sub(replacement, text)
+def _replace(text: str, table: dict[str, str]) -> str:
+    for pattern, replacement in table.items():
+        text = re.sub(pattern, replacement, text)
     return text
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 
-from .plain import GREEK
+from .structure import GREEK
 
 MAX_POWER = 400
 # These numbers are computed in the calling process, which nothing stops.
@@ -26,8 +26,11 @@ _TOLERANCE = 1e-6
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
-# Two numbers side by side (`2 7`, `3{4}`, `{3}{4}`) are nothing, and no product.
-_NEIGHBOURS = re.compile(r"\d\s+[\d.]|(?<![\d._^])\d[\d.]*\s*\{\s*\d|(?:^|[-+*/=(,])\s*\{\s*-?\d[\d.]*\s*\}\s*\{\s*\d")
+# Two numbers side by side (`2 7`, `3{4}`, `{3}{4}`, `2^{3}{4}`) are nothing, and no product.
+NEIGHBOURS = re.compile(
+    r"\d\s+[\d.]|(?<![\d._^])\d[\d.]*\s*\{\s*\d|(?:^|[-+*/=(,])\s*\{\s*-?\d[\d.]*\s*\}\s*\{\s*\d"
+    r"|(?:(?<!\\[a-z]{3})(?<!\\ln)[_^]|\\sqrt(?:\[[^][]*\])?|\\(?:frac|binom)\{[^{}]*\})\s*\{[^{}]*\}\s*\{\s*\d"
+)
 _MIXED = re.compile(r"(?<![\d.\w}^_])(\d+)\s*\\frac\s*\{(\d+)\}\s*\{(\d+)\}")
 
 Number = Fraction | complex
@@ -63,13 +66,8 @@ def real_value(text: str) -> Fraction | float | None:
     if one is None or other is None or number != _numeric(text, True, 1):
         return None
     if one[1]:
-        return one[0] if one == other else None
+        return one[0] if one == other and abs(one[0]) < 1e300 else None  # larger than a float
     return number.real if number is not None and number.imag == 0 else None
-
-
-def has_neighbours(text: str) -> bool:
-    """Whether two numbers stand side by side."""
-    return _NEIGHBOURS.search(text) is not None
 
 
 def has_both_cases(text: str) -> bool:
@@ -132,7 +130,7 @@ class _Evaluator:
         return value
 
     def value(self) -> Number:
-        if has_neighbours(self.text):
+        if NEIGHBOURS.search(self.text):
             raise _Unknown
         value = self.sum()
         if self.tokens:

@@ -9,27 +9,15 @@ import re
 from .structure import closing
 
 FUNCTIONS = set("sin cos tan cot csc sinh cosh tanh arcsin arccos arctan log ln exp".split())
-GREEK = set(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi chi psi "
-    "omega".split()
-)
 _CONSTANTS = {"pi": r"\pi", "infinity": r"\infty", "inf": r"\infty", "oo": r"\infty"}
-_NAMES = (
-    {
-        name: rf"\{name}"
-        for name in FUNCTIONS | set("alpha beta gamma delta epsilon theta lambda sigma rho phi omega".split())
-    }
-    | {"asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan"}
-    | _CONSTANTS
-)
+_KNOWN = FUNCTIONS | set("alpha beta gamma delta epsilon theta lambda sigma rho phi omega".split())
+_NAMES = {name: rf"\{name}" for name in _KNOWN} | _CONSTANTS
+_NAMES |= {"asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan"}
 # What is written around its argument.
 _AROUND = {
-    "sqrt": (r"\sqrt{", "}"),
-    "cbrt": (r"\sqrt[3]{", "}"),
-    "abs": ("|", "|"),
-    "factorial": ("(", ")!"),
-    "^": ("^{", "}"),
-}
+    "sqrt": (r"\sqrt{", "}"), "cbrt": (r"\sqrt[3]{", "}"), "abs": ("|", "|"),
+    "factorial": ("(", ")!"), "^": ("^{", "}"),
+}  # fmt: skip
 
 _NAME = re.compile(r"(?<![\\A-Za-z_])(?<!_\{)[A-Za-z]{2,}")
 _CALL = re.compile(r"(?<![\\A-Za-z])(cbrt|abs|factorial)\s*(?=\()")

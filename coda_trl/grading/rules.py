@@ -8,26 +8,24 @@ here, by exact arithmetic. Everything else is handed to `algebra`, which is comp
 import math
 import re
 from collections.abc import Iterable
-from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import NamedTuple
 
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
+from .lists import Equal, by_label, same_elements, same_items
 from .literals import is_words, literal_number, numbers_equal, numeral, numerals_equal, words_key
 from .normalize import normalize
-from .numeric import equal_by_value, is_evaluable
+from .numeric import equal_by_value, is_evaluable, real_value
 from .plain import is_unknown
-from .sets import NoSet, bounds_of, is_set, same_set
+from .sets import bounds_of, same_set
 from .structure import APPROXIMATELY, LABEL, LETTERS, RELATIONS, balanced, sequence, simplify_notation, split_top
 from .units import split_unit, units_differ
 
-MAX_ITEMS = 64
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
-_ORDERED = {"xy", "xyz", "ab", "abc", "abcd"}  # letters that are known to be asked for in this order
 _INFINITE = {"\\infty", "-\\infty"}
 _MARKS = re.compile(" ?[⟦⟧] ?")
-_UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
 # What becomes of a missing gold on its way through JSON, CSV and pandas.
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
 # Degrees with minutes, other primes, and lists that go on are compared as text.
@@ -97,7 +95,7 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
         sides, signs = split_top(answer, RELATIONS)
         is_value = set(signs) <= {"="} and all(map(LABEL.match, sides[:-1]))  # `x = \text{east}`, and not `x \neq ...`
         return is_value and words_key(sides[-1]) == words_key(gold)
-    return balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
+    return all(_sides(answer)) and balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
 
 
 def readable(gold: str, algebra: Algebra) -> bool:
@@ -113,7 +111,7 @@ def readable(gold: str, algebra: Algebra) -> bool:
         return True
     if too_heavy(value, value) or _ONLY_TEXT.search(value):
         return True  # nothing but the same text will be right
-    if is_set(value) and (bounds := bounds_of(without_label(value))) is not None:
+    if (bounds := bounds_of(without_label(value))) is not None:
         return all(readable(bound, algebra) for bound in bounds)
     items = sequence(value)
     parts = items.items if items else _sides(value)
@@ -154,42 +152,29 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
     return _values(gold, answer, algebra)
 
 
-def _pairwise(golds: Iterable[str], answers: Iterable[str], algebra: Algebra) -> bool:
-    return all(equivalent(gold, answer, algebra) for gold, answer in zip(golds, answers, strict=True))
-
-
 def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     """At least one side holds `=` or an approximation, perhaps inside a list."""
-    gold, answer = _by_label(gold), _by_label(answer)
-    if (same := _sets(gold, answer, algebra)) is not None:
+    equal = partial(equivalent, algebra=algebra)
+    gold, answer = by_label(gold), by_label(answer)
+    if (same := same_set(gold, answer, equal)) is not None:
         return same
     if any((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):
-        return _sequences(gold, answer, algebra)  # each may be an approximation
+        return same_items(gold, answer, equal)  # each may be an approximation
     golds, answers = _exact(gold), _exact(answer)
     if golds != [gold] or answers != [answer]:
-        return any(equivalent(one, answers[0], algebra) for one in golds)
+        return _is_close(answers) and any(equal(one, answers[0]) for one in golds)
     (gold_sides, gold_signs), (answer_sides, answer_signs) = split_top(gold, RELATIONS), split_top(answer, RELATIONS)
     gold_equals, answer_equals = set(gold_signs) == {"="}, set(answer_signs) == {"="}
     if gold_equals:
         gold_sides = _label_first(gold_sides)
         if not any(LETTERS.search(side) for side in gold_sides):
-            return equivalent(gold_sides[0], answer, algebra)  # 0.56 = 56%
+            return equal(gold_sides[0], answer)  # 0.56 = 56%
         if not answer_signs:
-            return bool(LABEL.match(gold_sides[0])) and equivalent(gold_sides[-1], answer, algebra)
+            return bool(LABEL.match(gold_sides[0])) and equal(gold_sides[-1], answer)
     if not gold_signs and answer_equals:
         value = (answer_sides if LABEL.match(gold) else _label_first(answer_sides))[-1]
-        return _is_consistent(answer_sides, value, algebra) and equivalent(gold, value, algebra)
+        return _is_consistent(answer_sides, value, equal) and equal(gold, value)
     return _values(gold, answer, algebra)
-
-
-def _by_label(text: str) -> str:
-    """`x = 1, y = 2` of `(x, y) = (1, 2)`."""
-    sides, signs = split_top(text, RELATIONS)
-    labels, values = map(sequence, sides) if signs == ["="] else (None, None)
-    if not labels or not values or not labels.brackets == values.brackets == "()":
-        return text
-    is_one_each = len(labels.items) == len(values.items) and all(map(_UNKNOWN.match, labels.items))
-    return ", ".join(map("{} = {}".format, labels.items, values.items)) if is_one_each else text
 
 
 def _label_first(sides: list[str]) -> list[str]:
@@ -204,74 +189,36 @@ def _exact(text: str) -> list[str]:
     return claims or pieces[-1:]
 
 
-def _is_consistent(sides: list[str], value: str, algebra: Algebra) -> bool:
+def _is_close(claims: list[str]) -> bool:
+    r"""`\frac{2}{3} \approx 0.6`, and not `3 \approx 4`: off by less than one in the last digit, or three percent."""
+    (exact, *kind), *others = (split_unit(_sides(claim)[-1]) for claim in claims)
+    value = real_value(exact)
+    for other in (other.value for other in others if [*other[1:]] == kind):
+        rounded, last_digit = real_value(other), 10.0 ** -len(other.partition(".")[2])
+        if None not in (value, rounded) and abs(value - rounded) >= max(last_digit, abs(rounded) * 0.03):
+            return False
+    return True
+
+
+def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
     """A chain of equalities may not be false: its constant sides all equal its value."""
     constants = [side for side in sides if side != value and not LETTERS.search(side) and re.search(r"\d", side)]
-    return all(equivalent(side, value, algebra) for side in constants)
-
-
-def _sets(gold: str, answer: str, algebra: Algebra) -> bool | None:
-    """Compares sets of real numbers; `None` if that is not what these are."""
-    with suppress(NoSet):
-        if is_set(gold) or is_set(answer):
-            return same_set(gold, answer, lambda one, other: equivalent(one, other, algebra))
-    return None
+    return all(equal(side, value) for side in constants)
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
-    if (same := _sets(gold, answer, algebra)) is not None:
+    equal = partial(equivalent, algebra=algebra)
+    if (same := same_set(gold, answer, equal)) is not None:
         return same
     is_sequence = sequence(gold) or sequence(answer)
     if not is_sequence and (split_top(gold, RELATIONS)[1] or split_top(answer, RELATIONS)[1]):
         return _relations(gold, answer, algebra)
     if split_top(gold, _RATIO)[1] or split_top(answer, _RATIO)[1]:
-        return _ratios(gold, answer, algebra)
+        return _ratios(gold, answer, equal)
     (gold_parts, gold_union), (answer_parts, answer_union) = split_top(gold, _UNION), split_top(answer, _UNION)
     if gold_union and answer_union:
-        return _same_elements(gold_parts, answer_parts, algebra)
-    return (_sequences if is_sequence else _algebraic)(gold, answer, algebra)
-
-
-def _sequences(gold: str, answer: str, algebra: Algebra) -> bool:
-    golds, answers = sequence(gold), sequence(answer)
-    left, right = golds.items if golds else (gold,), answers.items if answers else (answer,)
-    if len(left) != len(right) or len(left) > MAX_ITEMS:
-        return False
-    if golds is None or answers is None:
-        return len(left) == 1 and equivalent(left[0], right[0], algebra)
-    brackets = {golds.brackets, answers.brackets}
-    is_interval = brackets & {"[)", "(]"} or (len(left) == 2 and "[]" in brackets)
-    if brackets == {"()", "{}"} or (len(brackets) > 1 and is_interval):
-        return False
-    left_labels, right_labels = _labels(left), _labels(right)
-    if len(set(right_labels) - {""}) == len(right) and not any(left_labels):
-        letters = {label[0] for label in right_labels}
-        # `y = 2, x = 1` answers (1, 2), asked for (x, y)
-        if len(letters) == 1 or "".join(sorted(right_labels)) in _ORDERED:
-            right = [item for _, item in sorted(zip(right_labels, right, strict=True))]
-        if len(letters) > 1:  # different unknowns are no set
-            return golds.brackets != "{}" and _pairwise(left, right, algebra)
-    if "()" in brackets or golds.brackets not in ("", "{}"):
-        return _pairwise(left, right, algebra)
-    if len(set(left_labels) - {""}) == len(left) and not any(right_labels):  # (4, 3) is not `x = 3, y = 4`
-        return _pairwise(left, right, algebra)
-    return _same_elements(left, right, algebra)
-
-
-def _labels(items: Iterable[str]) -> list[str]:
-    """What stands in front of the `=` of each item; nothing where there is none."""
-    return [_sides(item)[0] if "=" in item else "" for item in items]
-
-
-def _same_elements(left: Iterable[str], right: Iterable[str], algebra: Algebra) -> bool:
-    """Whether the items match one to one in some order; equality being transitive, the first match will do."""
-    rest = list(right)
-    for item in sorted(left, key=lambda item: item not in rest):
-        matches = item if item in rest else next((other for other in rest if equivalent(item, other, algebra)), None)
-        if matches is None:
-            return False
-        rest.remove(matches)
-    return not rest
+        return same_elements(gold_parts, answer_parts, equal)
+    return same_items(gold, answer, equal) if is_sequence else _algebraic(gold, answer, algebra)
 
 
 def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -281,11 +228,11 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
     mirrored = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
     flipped = [mirrored.get(sign, sign) for sign in reversed(answer_signs)]
     for sides, signs in ((answer_sides, answer_signs), (answer_sides[::-1], flipped)):
-        if signs == gold_signs and _pairwise(gold_sides, sides, algebra):
+        if signs == gold_signs and all(map(partial(equivalent, algebra=algebra), gold_sides, sides)):
             return True
     label = gold_sides[0]
     if gold_signs == answer_signs == ["="] and LABEL.match(label):
-        if _UNKNOWN.match(label) and not LETTERS.search(gold_sides[1]):
+        if "(" not in label and not LETTERS.search(gold_sides[1]):
             return False  # x = 5 solves 2x + 3 = 13, which is the question
         if answer_sides[0] == label and not _letters(label) & _letters(gold_sides[1] + answer_sides[1]):
             return False  # both are solved for the same letter, with different values
@@ -303,17 +250,17 @@ def _letters(text: str) -> set[str]:
     return set(re.findall("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", text)))
 
 
-def _ratios(gold: str, answer: str, algebra: Algebra) -> bool:
+def _ratios(gold: str, answer: str, equal: Equal) -> bool:
     left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
     is_time = any(re.fullmatch(r"0\d+", part) for part in left + right)  # 10:02 is a time of day, and 3:30 no ratio
     if is_time or (re.fullmatch(r"\d{1,2}:[1-5]\d", gold) and math.gcd(*map(int, left)) > 1):
         return left == right
-    if len(left) == len(right) and _pairwise(left, right, algebra):
+    if len(left) == len(right) and all(map(equal, left, right)):
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):
         return False
     quotients = [rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) == 2 else parts[0] for parts in (left, right)]
-    return equivalent(*quotients, algebra)
+    return equal(*quotients)
 
 
 def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:

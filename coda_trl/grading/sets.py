@@ -9,6 +9,7 @@ import operator
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cmp_to_key, reduce
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ _HOLDS: dict[str, Callable[[int, int], bool]] = {
 Places = frozenset[int]
 
 
-class NoSet(Exception):
+class _NoSet(Exception):
     """The text is no set of real numbers, or its bounds cannot be put in order."""
 
 
@@ -39,42 +40,43 @@ class Line(NamedTuple):
     everything: Places
 
 
-def is_set(text: str) -> bool:
+def _is_set(text: str) -> bool:
     r"""Whether a text can only mean a set of numbers: it holds an inequality, `\cup`, a half-open interval, ..."""
     items, _ = split_top(text, _CONNECTIVES)
     return _SET_SIGN.search(text) is not None or any(set(split_top(item, RELATIONS)[1]) - {"="} for item in items)
 
 
-def same_set(gold: str, answer: str, equal: Callable[[str, str], bool]) -> bool:
+def same_set(gold: str, answer: str, equal: Callable[[str, str], bool]) -> bool | None:
     r"""
-    Whether two texts mean the same set of real numbers; `equal` tells bounds apart that have no known value here.
+    Whether two texts mean the same set of real numbers; `None` if one of them means none, or if its bounds cannot be
+    put in order. `equal` tells bounds apart that have no known value here.
 
     Of several inequalities between commas, `x > 2, x < 3` means both, and `x < 2, x > 3`, which nothing fulfils,
     means one of them; `x \neq 3` takes a point out of the others. With "and" and "or" they mean what they say.
-
-    Raises:
-        [`NoSet`]: if one of them is no set of real numbers, or its bounds cannot be put in order.
     """
-    readers = _Reader(gold), _Reader(answer)
-    unknowns = {unknown.casefold() for reader in readers for unknown in reader.unknowns}
-    if len(unknowns) > 1 or (_CLOSED_AT_INFINITY.search(answer) and not _CLOSED_AT_INFINITY.search(gold)):
-        return False
-    line = _line(list(readers[0].places | readers[1].places), equal, all(reader.is_interval for reader in readers))
-    return _Reader(gold, line).members == _Reader(answer, line).members
+    if not (_is_set(gold) or _is_set(answer)):
+        return None
+    with suppress(_NoSet):
+        readers = _Reader(gold), _Reader(answer)
+        unknowns = {unknown.casefold() for reader in readers for unknown in reader.unknowns}
+        if len(unknowns) > 1 or (_CLOSED_AT_INFINITY.search(answer) and not _CLOSED_AT_INFINITY.search(gold)):
+            return False
+        line = _line(list(readers[0].places | readers[1].places), equal, all(reader.is_interval for reader in readers))
+        return _Reader(gold, line).members == _Reader(answer, line).members
+    return None
 
 
 def bounds_of(text: str) -> list[str] | None:
     """Bounds of a set of real numbers, without the infinite ones; `None` if the text is none."""
-    try:
-        return [bound for bound in _Reader(text).places if "\\infty" not in bound]
-    except NoSet:
-        return None
+    with suppress(_NoSet):
+        return [bound for bound in _Reader(text).places if "\\infty" not in bound] if _is_set(text) else None
+    return None
 
 
 def _line(bounds: list[str], equal: Callable[[str, str], bool], in_order: bool) -> Line:
     """Puts bounds in order. Those without a known value are taken to stand in order, if `in_order`."""
     if len(bounds) > MAX_BOUNDS:
-        raise NoSet
+        raise _NoSet
 
     def compare(one: str, other: str) -> int:
         left, right = real_value(one), real_value(other)
@@ -85,7 +87,7 @@ def _line(bounds: list[str], equal: Callable[[str, str], bool], in_order: bool) 
         if equal(one, other):
             return 0
         if is_known or not in_order:
-            raise NoSet
+            raise _NoSet
         return gap
 
     ordered = sorted((bound for bound in bounds if "\\infty" not in bound), key=cmp_to_key(compare))
@@ -108,7 +110,7 @@ class _Reader:
         try:
             self.members = self._read(text)
         except KeyError:  # a sum with infinity has no place
-            raise NoSet from None
+            raise _NoSet from None
 
     def _read(self, text: str) -> Places:
         text = simplify_notation(text)
@@ -131,21 +133,21 @@ class _Reader:
         if items is None and text.startswith("(") and text.endswith(")"):
             return self._read(text[1:-1].strip())
         if items is None or not items.brackets or (items.brackets != "{}" and len(items.items) != 2):
-            raise NoSet
+            raise _NoSet
         places = [self.places[item] for item in items.items]
         if items.brackets == "{}":
             self.is_interval = False
             return frozenset(places)
         low, high = places
         if self.everything and (low > high or (low == high and items.brackets != "[]")):
-            raise NoSet
+            raise _NoSet
         inside = range(low + (items.brackets[0] == "("), high + (items.brackets[1] == "]"))
         return self.everything.intersection(inside)
 
     def _conditions(self, parts: list[str], connectives: list[str]) -> Places:
         kinds = set(connectives)
         if kinds == {",", AND, OR}:  # which belong together?
-            raise NoSet
+            raise _NoSet
         self.is_interval = len(parts) == 1
         conditions: list[Places] = []
         holes: list[Places] = []
@@ -166,11 +168,11 @@ class _Reader:
         sides, signs = split_top(text, RELATIONS)
         labels = [index for index, side in enumerate(sides) if LABEL.match(side)]
         if not (len(sides) == 2 and len(labels) == 1) and not (len(sides) == 3 and 1 in labels):  # `a < x < b`
-            raise NoSet
+            raise _NoSet
         at = 1 if len(sides) == 3 else labels[0]
         self.unknowns.add(sides[at])
         if len(sides) == 2 and LETTERS.search(sides[1 - at]):
-            raise NoSet  # `x < y` is a relation between two unknowns
+            raise _NoSet  # `x < y` is a relation between two unknowns
         ends = [None if index == at else self.places[side] for index, side in enumerate(sides)]
 
         def holds(number: int) -> bool:

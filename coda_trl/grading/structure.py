@@ -17,11 +17,14 @@ _OPENING = frozenset(["(", "[", "{", "\\{"])
 _OPENING_OF = {")": "([", "]": "([", "}": "{", "\\}": "\\{"}  # half-open intervals pair a round with a square bracket
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
-_SET_BUILDER = re.compile(r"^\\\{\s*([A-Za-z])\s*(?:\\in\s*\\mathbb\s*\{?R\}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}$")
-_MEMBERSHIP = re.compile(r"^[A-Za-z]\w*\s*\\in(?![A-Za-z])\s*(.+)$")
 _REVERSED_INTERVAL = re.compile(r"([\[\]])([\s,;]*[^\[\]()\s,;][^\[\](),;]*[,;][^\[\]()]+)([\[\]])")
-LETTERS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]")
-LABEL = re.compile(r"^\(?[A-Za-z](?:_\{?\w+\}?|')?(?:\([^()]*\))?(?:, [A-Za-z])*\)?$")
+GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi
+    chi psi omega""".split()  # fmt: skip
+_LETTER = rf"(?:(?<![\\A-Za-z])[A-Za-z]|\\(?:{'|'.join(GREEK)})(?![A-Za-z]))"
+LETTERS = re.compile(_LETTER)
+_SET_BUILDER = re.compile(rf"^\\\{{\s*{_LETTER}\s*(?:\\in\s*\\mathbb\s*\{{?R\}}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}}$")
+_MEMBERSHIP = re.compile(rf"^{_LETTER}\w*\s*\\in(?![A-Za-z])\s*(.+)$")
+LABEL = re.compile(rf"^\(?{_LETTER}(?:_\{{?\w+\}}?|')?(?:\([^()]*\))?(?:, {_LETTER})*\)?$")
 
 
 def _scan(text: str) -> Iterator[tuple[re.Match, int]]:
@@ -71,17 +74,26 @@ def closing(text: str, start: int) -> int | None:
     return None
 
 
+def conclusion(text: str) -> str:
+    r"""The last step of `2x = 4 \Rightarrow x = 2`; `x = 7 \Rightarrow 3` says `x = 7 = 3`."""
+    steps, arrows = split_top(text, _CONCLUSIONS)
+    if "\\to" in arrows and not all(split_top(step, RELATIONS)[1] for step in steps):
+        return text  # `x \to 5` concludes nothing
+    if arrows and not split_top(steps[-1], RELATIONS)[1]:
+        sides, signs = split_top(steps[-2], RELATIONS)
+        if set(signs) <= {"="} and all(LABEL.match(side) or not LETTERS.search(side) for side in sides):
+            return " = ".join(steps[-2:])
+    return steps[-1]
+
+
 @lru_cache(maxsize=8192)
 def simplify_notation(text: str) -> str:
     r"""
-    Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`, `]3,4]`
-    becomes `(3, 4]`, and a conclusion (`2x = 4 \Rightarrow x = 2`) keeps its last step.
+    Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`, and `]3,4]`
+    becomes `(3, 4]`.
     """
-    steps, arrows = split_top(text, _CONCLUSIONS)
-    if "\\to" not in arrows or all(split_top(step, RELATIONS)[1] for step in steps):  # `x \to 5` is no conclusion
-        text = steps[-1]
     if match := _SET_BUILDER.match(text):
-        text = match.group(2).strip()
+        text = match.group(1).strip()
     if match := _MEMBERSHIP.match(text):
         text = match.group(1)
     if text.startswith("]") or text.endswith("["):

@@ -23,7 +23,7 @@ class Quantity(NamedTuple):
 # Names of one unit between semicolons.
 _UNITS = """
     nm nanometer nanometre; micrometer micrometre micron; mm millimeter millimetre; cm centimeter centimetre; dm
-    decimeter decimetre; m meter metre; km kilometer kilometre; in inch; ft foot feet; yd yard; mi mile; mg
+    decimeter decimetre; m meter metre; km kilometer kilometre; in inch; ft foot feet; yd yard; mi mile; lightyear; mg
     milligram; g gram; kg kilogram; ton; tonne; oz ounce; lb pound; ml milliliter millilitre; l liter litre;
     cup; pint; qt quart; gal gallon; acre; ha hectare; ms millisecond; s sec second; min minute; h hr hour; day;
     week wk; month; year yr; decade; century centuries; mi/h mph; km/h kph kmh; knot; cent penny pennies ¢;
@@ -37,39 +37,39 @@ _UNIT_OF = {name: names.split()[0] for names in _UNITS.split(";") for name in na
 # variables.
 _BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in|deg|USD"
 # Words that are or change a number: `3 millions`, `3 dollars four cents`. Plurals as well.
-_NUMBER_WORDS = NUMBER_WORDS | set(
-    (
-        "half halve quarter third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth twentieth "
-        "hundredth thousandth teen dozen gross hundred thousand lakh million crore billion trillion quadrillion "
-        "quintillion percent percentile"
-    ).split()
-)
-# Words that say something about the value, so that `7 or more` or `not 7` does not become 7.
-_NOT_UNITS = set(
-    (
-        "about above almost alternatively am and another any anything approximately around at basis below between "
-        "bigger bn bps but choose cubed decreased divided doesn't doubled either else everything except exactly "
-        "excluded extraneous factorial false greater halved higher if impossible incorrect increased "
-        "instead inverse is ish isn't larger least lower maybe mille minus mn mod modulo most nearly "
-        "negated negative neither never no none nor not off opposite or out over perhaps permille plus pm "
-        "possibly power probably raised rather reciprocal rejected root roughly short smaller so sqrt squared "
-        "than then times to tripled undefined under unless unknown until up versus vs when where which with "
-        "without wrong"
-    ).split()
-)
+_NUMBER_WORDS = set("""
+    half halve quarter third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth twentieth hundredth
+    thousandth teen dozen gross hundred thousand lakh million crore billion trillion quadrillion quintillion
+    percent percentile
+""".split()) | NUMBER_WORDS  # fmt: skip
+# Words that say something about the value, so that `7 or more` or `not 7` does not become 7; "or" in other languages.
+_NOT_UNITS = set("""
+    about above almost alternatively am and another any anything around at basis below between bigger bn bps but
+    choose cubed decreased divided doesn't doubled either else everything except excluded extraneous factorial
+    false greater halved higher if impossible incorrect increased instead inverse is ish isn't larger least lower
+    maybe mille minus mn mod modulo most nearly negated negative neither never no none nor not off opposite or out
+    over perhaps permille plus pm possibly power probably raised rather reciprocal rejected root roughly short
+    smaller so sqrt squared than then times to tripled undefined under unless unknown until up versus vs when where
+    which with without wrong oder ou o und y et e ili или и
+""".split())  # fmt: skip
 _LETTER = r"[^\W\d_一二三四五六七八九十两半万亿或]"
-_UNIT_WORDS = re.compile(rf"-?\(?{_LETTER}+[.')]*(?:(?:\s+\(?|\s*/\s*|['-]){_LETTER}+[.')]*)*")
+_UNIT_WORDS = re.compile(  # `days, nights` were "days and nights"
+    rf"-?\(?{_LETTER}+[.')]*(?:(?:\s+\(?|\s*/\s*|['-]|(?<=s), (?=[a-z]+s\b)){_LETTER}+[.')]*)*"
+)
+_SQUARED = re.compile(r"([A-Za-z]+) (sq|cu)(?:uared|bed)(?=⟧?$)")
 # A range, a set or a tuple has no unit but a known one: `[1,3)\text{ excluded}`.
 _NO_NUMBER = re.compile(r"[<>]|\\(?:le|ge|neq|in|cup|cap)(?![A-Za-z])|[\[(][^()\[\]]*,[^()\[\]]*[\])]$")
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _CURRENCIES = {"dollar", "cent", "euro", "gbp"}
 _TEMPERATURES = {"C": "celsius", "F": "fahrenheit"}
 
-_CURRENCY = re.compile(r"^(-?)\s*(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))\s*")
+_CURRENCY = re.compile(
+    r"^(-?)\s*(?:(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))|⟦?(USD|EUR|GBP|JPY|INR)⟧?(?=[ \d]))\s*"
+)
 _TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹₩¢]))$")
 _CIRCLE = r"\^\\circ"
-_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?(?!\s*['\"\d])")
-_ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}(?!\s*['\"\d])")
+_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?(?!\s*\.?['\"\d])")
+_ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}(?!\s*\.?['\"\d])")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
@@ -78,7 +78,7 @@ _BARE = re.compile(
     rf"(?<=[\d}}%)])(\s*(?:{_BARE_SHORT})(?![A-Za-z])\.?"
     rf"|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
 )
-_PRIMES = re.compile(r"(?<=\d)\s*(''|'|\")$")
+_PRIMES = re.compile(r"^(-?[\d.]+(?:\\frac\{\d+\}\{\d+\})?)\s*(''|'|\")$")
 _PERCENT = re.compile(r"(?<=.)\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
 _SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})s?(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
 
@@ -88,23 +88,21 @@ def split_unit(text: str) -> Quantity:
     """Splits a canonical answer: `27⟦square miles⟧` has the value `27` and the unit `mi^2`, `7⟦or more⟧` has none."""
     unit = None
     if currency := _CURRENCY.match(text):
-        unit = _UNIT_OF.get(currency.group(2) or "$")
+        unit = _UNIT_OF.get((currency.group(2) or currency.group(3) or "$").casefold())
         text = currency.group(1) + text[currency.end() :]
     text = _SCALE.sub(_expand, text)
     if currency := _TRAILING_CURRENCY.search(text):
         unit = _UNIT_OF.get(currency.group(1) or "$")
         text = text[: currency.start()]
     if primes := _PRIMES.search(text):
-        unit = "'" if primes.group(1) == "'" else '"'
-    text = _ORDINAL.sub("", _PRIMES.sub("", text))
+        text, unit = primes.group(1), "'" if primes.group(2) == "'" else '"'
+    text = _SQUARED.sub(r"\2 \1", _ORDINAL.sub("", text))
     for pattern in (_MARKED, _BARE):
-        match = pattern.search(text)
-        if match and _is_unit(match.group(1)):
+        if (match := pattern.search(text)) and _is_unit(match.group(1)):
             value, name = text[: match.start()].rstrip(), _canonical(match.group(1), match.group())
             if name or not _NO_NUMBER.search(value):
                 text, unit = value, name or unit
-    percent = _PERCENT.search(text)
-    if percent:
+    if percent := _PERCENT.search(text):
         text = text[: percent.start()]
     if _TRIGONOMETRY.search(text):
         text = _ANGLE.sub(r"\\left(\\frac{\1 \\pi}{180}\\right)", text)
@@ -145,25 +143,24 @@ def _is_unit(words: str) -> bool:
         return False
     # "8 times", but no "times four"; "25 one-dollar bills", but no "twenty-five".
     names = re.sub(r"\btimes$|[a-z']+-(?=[a-z])", "", words.replace(".", ""))
-    names = re.findall(r"[a-z']+", names)
+    names = re.findall(rf"(?:{_LETTER}|')+", names)
     return not any(name in _NOT_UNITS or {name, name.removesuffix("s")} & _NUMBER_WORDS for name in names)
 
 
 def _canonical(words: str, whole: str) -> str | None:
     r"""Canonical name of a known unit, with its dimension (`cm^2` for `square cm`, `\text{ cm}^2`), else `None`."""
-    words = re.sub(r"\bper\b", "/", words.casefold().replace(".", ""))
+    words = re.sub(r"\bper\b", "/", re.sub(r"^light[ -]", "light", words.casefold().replace(".", "")))
     names, *divisors = (re.findall(r"[a-z]+", part) for part in words.split("/"))
-    power = re.search(r"\^\s*\{?\s*([23])", whole)
-    dimension = power.group(1) if power else ""
+    powers = set(re.findall(r"\^\s*\{?\s*([23])", whole))
     if names and names[0] in ("square", "sq", "cubic", "cu"):
-        dimension = "2" if names[0].startswith("s") else "3"
+        powers.add("2" if names[0].startswith("s") else "3")
         names = names[1:]
     if names[:1] in (["degree"], ["degrees"]) and len(names) == 2:  # Celsius
         names = names[1:]
     units = [" ".join(map(_singular, part)) for part in (names, *divisors)]
     if not names or (not divisors and units[0] not in _UNIT_OF.values()):
         return None
-    return "/".join(units) + (f"^{dimension}" if dimension else "")
+    return "/".join(units) + ("^" + "".join(sorted(powers)) if powers else "")
 
 
 def _singular(name: str) -> str:

@@ -20,6 +20,7 @@ MAX_DIGITS = 30_000  # what needs more is wrong
 MAX_FRACTION_DIGITS = 100_000
 _SURE_DIGITS = 50  # of two values that agree, beyond the sizes of their terms
 _POINTS = 11
+_CORNER_DIGITS = 1000  # more than the size of a corner
 _ENOUGH_POINTS = 3
 
 _FUNCTIONS: dict[Any, Callable] = {
@@ -120,7 +121,7 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[Point]:
     pieces = one.atoms(*_IN_PIECES) | other.atoms(*_IN_PIECES)
     for unknown in unknowns if pieces else []:
         corners = sorted(_corners(pieces, unknown, points[0]))
-        beside = [corner + side for corner in corners[:1] + corners[-1:] for side in (-1, 1)]
+        beside = [corner + side * (abs(corner) / 2 or 1) for corner in corners[:1] + corners[-1:] for side in (-1, 1)]
         between = [(low + high) / 2 for low, high in pairwise(corners)]
         points += [points[0] | {unknown: place} for place in beside + between]
     return points
@@ -132,8 +133,10 @@ def _corners(pieces: set[sympy.Expr], unknown: sympy.Expr, point: Point) -> set[
     for piece in pieces:
         for zero in [one - other for one, other in combinations(piece.args, 2)] or piece.args:
             with suppress(ArithmeticError, ValueError, Undecided):
-                ends = [_Values(point | {unknown: sympy.Integer(end)}, 60, False).value(zero) for end in (0, 1)]
-                with mpmath.workdps(60):
+                ends = [
+                    _Values(point | {unknown: sympy.Integer(end)}, _CORNER_DIGITS, False).value(zero) for end in (0, 1)
+                ]
+                with mpmath.workdps(_CORNER_DIGITS):
                     corners.add(sympy.Rational(mpmath.nstr(mpmath.re(ends[0] / (ends[0] - ends[1])), 50)))
     return corners
 

@@ -5,7 +5,6 @@ python -m coda_trl.ladder.pretrain --out DIR [--steps N] [--seed S]
 
 import argparse
 import math
-import os
 import random
 import time
 
@@ -89,7 +88,6 @@ def pretrain(
     Trains the ladder model on batches drawn from `demonstrations` of them, and saves it with its tokenizer in bfloat16
     in the folder `out`. The rate of AdamW peaks after 200 steps, then falls as a cosine to zero.
     """
-    os.makedirs(out, exist_ok=True)  # or fail at once
     start = time.perf_counter()
     torch.manual_seed(seed)
     tokenizer = build_tokenizer()
