@@ -26,7 +26,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV), which takes some minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	# First and by exact version: a range would fetch a build for GPUs where a smaller one is at hand.
+	@# First and by exact version: a range would fetch a build for GPUs where a smaller one is at hand.
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
@@ -58,7 +58,7 @@ $(TRL_VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TRL_VENV)
 	$(TRL_VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(TRL_VENV)/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	# What the pinned versions pull along with them is free, so that the older ones can be had.
+	@# What the pinned versions pull along with them is free, so that the older ones can be had.
 	grep -vE '^(trl|transformers|accelerate|huggingface_hub|tokenizers|fsspec)==' constraints.txt > $(TRL_VENV)/constraints.txt
 	$(TRL_VENV)/bin/python -m pip install --quiet --constraint $(TRL_VENV)/constraints.txt $(TRL_PINS) $(if $(TRITON),triton) --editable ".[test]"
 	touch $@

@@ -100,8 +100,10 @@ def train() -> None:
 
 def show(rungs: list[dict], console: Console) -> None:
     """Prints accuracy and tokens per rung."""
-    table = Table(title="Accuracy and tokens on the ladder (mean of 8 samples, temperature 0.6)")
-    for heading in ("rung", "add", "start", "GRPO", "CODA", "diff.", "start", "GRPO", "CODA", "diff."):
+    table = Table(title="Accuracy and tokens by numbers to add (8 samples, temperature 0.6); diff.: CODA against GRPO")
+    accuracy = ("acc. %\nstart", "\nGRPO", "\nCODA", "points\ndiff.")
+    tokens = ("tokens\nstart", "\nGRPO", "\nCODA", "\ndiff.")
+    for heading in ("\nrung", "to\nadd", *accuracy, *tokens):
         table.add_column(heading, justify="right")
     for row in rungs:
         start, grpo, coda = row["start"], row["grpo"], row["coda"]
@@ -114,7 +116,6 @@ def show(rungs: list[dict], console: Console) -> None:
             format_number(100 * (coda["tokens"] / grpo["tokens"] - 1), 0, signed=True, unit="%"),
         )
     console.print(table)
-    console.print("Numbers to add; accuracy in % and CODA's difference from GRPO in points; tokens and the same in %.")
 
 
 def plot(rungs: list[dict], path: Path) -> None:
@@ -162,9 +163,8 @@ def main() -> None:
         f"Easy rungs {EASY_RUNGS[0]} to {EASY_RUNGS[-1]}: {format_number(100 * saved, 0)}% fewer tokens than GRPO."
     )
     console.print("The report counts problems as easy by how often the start solves them: many of rungs 4 and 5 too.")
-    console.print(
-        f"{seconds:.0f} s in all. Report: {page}  Plot: {OUT / 'tokens_per_rung.png'}  Numbers: {OUT / 'summary.json'}"
-    )
+    console.print(f"Report: {page}\nPlot: {OUT / 'tokens_per_rung.png'}\nNumbers: {OUT / 'summary.json'}")
+    console.print(f"{seconds:.0f} s in all.")
     if Path(sys.prefix) == ROOT / ".venv":  # `make quickstart`
         console.print("For the commands of the documentation: source .venv/bin/activate")
 

@@ -350,6 +350,12 @@ def test_runs_that_cannot_work_have_a_status_of_their_own(tiny_recipe, changes, 
     assert "Do not start this run" in text
 
 
+def test_prompts_that_ask_for_no_box_are_warned_of(tiny_recipe):
+    write_lines(Path("mine.jsonl"), [{"prompt": f"{number} + 1 =", "solution": number + 1} for number in range(8)])
+    status, text = report(*tiny_recipe, "--dataset", "custom=mine.jsonl")
+    assert status == 0 and "the first prompt asks for none" in text
+
+
 def test_a_reward_that_is_an_object_has_the_name_that_trl_gives_it(tiny_recipe):
     Path("judges.py").write_text("class Judge:\n    def __call__(self, **kwargs): ...\njudge = Judge()\n")
     status, text = report(*tiny_recipe, "--reward_funcs", "judges.judge", "--correctness_reward", "Judge")

@@ -1,7 +1,7 @@
 """Inspects the data of a run: sizes, prompt lengths, contamination."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from datasets import Dataset
@@ -9,6 +9,7 @@ from rich.progress import track
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOConfig
 
+from ..correctness import find_missing_box
 from ..data import (
     BENCHMARKS,
     SOURCES,
@@ -51,11 +52,16 @@ def check_eval_data(data_args: DataArguments, args: GRPOConfig) -> Iterator[Find
 
 
 def inspect_data(
-    data_args: DataArguments, tokenizer: PreTrainedTokenizerBase | None, seed: int, benchmarks: list[str] | None
+    data_args: DataArguments,
+    rewards: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase | None,
+    seed: int,
+    benchmarks: list[str] | None,
 ) -> DataReport:
     """
-    Loads and checks the training data. Without a tokenizer, prompts are not measured. `seed` is that of length
-    budgets, `benchmarks` are the evaluation sets to compare with, by default all.
+    Loads and checks the training data. `rewards` are the names of the reward functions. Without a tokenizer, prompts
+    are not measured. `seed` is that of length budgets, `benchmarks` are the evaluation sets to compare with, by
+    default all.
     """
     report = DataReport()
     try:
@@ -71,6 +77,8 @@ def inspect_data(
         report.findings.append(error("dataset", str(problem)))
         return report
     report.sources = dict(Counter(dataset["source"]))
+    if message := find_missing_box(rewards, dataset[0]["prompt"]):
+        report.findings.append(warning("dataset", message))
     if any(SOURCES[name].generate is None for name in report.sources):  # what is generated is in no benchmark
         report.overlaps = _overlaps(dataset, BENCHMARKS if benchmarks is None else benchmarks, report.findings)
     try:

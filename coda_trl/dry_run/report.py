@@ -14,7 +14,8 @@ from .memory import GIB, MemoryEstimate, ModelSize
 def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: Batch, data: DataReport) -> None:
     """Completions, prompts, steps, tokens, and where the groups lie."""
     table = _table("Batch")
-    table.add_row("Processes", f"{launch.num_processes} ({launch.sharding})")
+    kind = "" if launch.sharding == "none" else f" ({launch.sharding})"
+    table.add_row("Processes", f"{launch.num_processes}{kind}")
     table.add_row(
         "Completions a batch",
         f"{batch.completions:,} = {args.per_device_train_batch_size} a micro-batch x {args.steps_per_generation} "
