@@ -42,6 +42,7 @@ _LAYOUT = {
 }
 _CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
 _NOT_EQUAL = re.compile(r"\\not\s*=|=\s*/\s*=")
+_EXPONENT = re.compile(r"\^\s*([+-]?\d+)(?=\s+[\d.])")
 _SYNONYMS = {
     r"\frac": "dfrac tfrac cfrac", r"\binom": "dbinom tbinom", r"\le": "leq leqslant leqq",
     r"\ge": "geq geqslant geqq", r"\neq": "ne", "<": "lt", ">": "gt", r"\cdot": "ast cdotp", "|": "lvert rvert vert",
@@ -139,6 +140,7 @@ def normalize(text: str) -> str:
     text = _replace(text, _LAYOUT)
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
+    text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
     text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
