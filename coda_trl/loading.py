@@ -1,11 +1,15 @@
-"""What a run and its dry run load alike: reward functions, the tokenizer with its stop tokens, prompts."""
+"""What a run and its dry run load alike: settings, reward functions, the tokenizer with its stop tokens, prompts."""
 
+import argparse
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+import yaml
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import GRPOConfig, ModelConfig
@@ -28,6 +32,39 @@ class RewardArguments:
     """
 
     reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"])
+
+    def __post_init__(self):
+        if isinstance(self.reward_funcs, str):  # one name in a recipe
+            self.reward_funcs = [self.reward_funcs]
+
+
+def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[str, Any], list[str]]:
+    """
+    Settings of the files that a command line names, and the rest of the command line, which wins over them.
+
+    Args:
+        argv (`Sequence[str]`):
+            `--config RECIPE`, `--overlay FILE ...` (each wins over those before), and anything else.
+        beside (`str`, *optional*):
+            Name of a file beside the recipe that the recipe wins over, if there is one.
+
+    Raises:
+        OSError, yaml.YAMLError, ValueError: If a file is missing, damaged, or holds no settings.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path, nargs=1, default=[])
+    parser.add_argument("--overlay", type=Path, nargs="+", default=[])
+    files, rest = parser.parse_known_args(argv)
+    defaults = [path.with_name(beside) for path in files.config if beside and path.with_name(beside).is_file()]
+    settings: dict[str, Any] = {}
+    for path in [*defaults, *files.config, *files.overlay]:
+        with path.open(encoding="utf-8") as file:  # errors of YAML name it
+            found = yaml.safe_load(file)
+        if not isinstance(found, dict):
+            raise ValueError(f"{path} holds {found!r:.40}, but must hold settings (`name: value`).")
+        settings |= found
+    os.environ.update({name: str(value) for name, value in settings.pop("env", {}).items()})  # as TRL's parser
+    return settings, rest
 
 
 def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callable]:
@@ -71,7 +108,7 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
 
 def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:
     """Raises a `ValueError` if a run is to be evaluated, but on nothing."""
-    if args.eval_strategy != "no" and data_args.eval_dataset is None:
+    if args.eval_strategy != "no" and not data_args.eval_dataset:
         raise ValueError(
             f"`eval_strategy` is '{args.eval_strategy.value}', but there is nothing to evaluate on. Set "
             "`eval_dataset`, or `eval_strategy` to 'no'."

@@ -13,7 +13,6 @@ complete checkpoint.
 """
 
 import argparse
-import json
 import logging
 import os
 import shutil
@@ -35,7 +34,7 @@ from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
 from .help_texts import explain_unknown
-from .loading import RewardArguments, check_evaluation, find_rewards, load_prompts, load_tokenizer
+from .loading import RewardArguments, check_evaluation, find_rewards, load_prompts, load_tokenizer, read_settings
 from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished
 from .trainer import CodaGRPOTrainer
 
@@ -52,25 +51,12 @@ docs/reference/config.md, recipes and overlays in docs/recipes.md; the rest is T
 ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, ModelConfig)
 
 
-def apply_overlays(argv: Sequence[str]) -> list[str]:
-    """Replaces `--overlay FILE...` by the settings in the files, as arguments before the others."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--overlay", nargs="+", default=[])
-    options, rest = parser.parse_known_args(argv)
-    flags = []
-    for path in options.overlay:
-        for key, value in yaml.safe_load(Path(path).read_text()).items():
-            values = value if isinstance(value, list) else [json.dumps(value) if isinstance(value, dict) else value]
-            flags += [f"--{key}", *map(str, values)]
-    return [*flags, *rest]
-
-
 def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) -> tuple:
     """
-    Settings from the command line and the recipe: an object of each of `ARGUMENTS`, or of `config` for its base.
+    Settings from the command line, overlays and recipe: an object of each of `ARGUMENTS`, or of `config` for its base.
 
     Raises:
-        ValueError: If there is no such setting, or a value cannot be.
+        ValueError: If there is no such setting, or a value cannot be; and as [`read_settings`].
     """
     parser = TrlParser(
         [config if arguments is CodaGRPOConfig else arguments for arguments in ARGUMENTS],
@@ -79,10 +65,12 @@ def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) ->
         epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    *settings, unknown = parser.parse_args_and_config(list(argv), return_remaining_strings=True)
-    if unknown:
-        raise ValueError(explain_unknown(unknown[0], ARGUMENTS))
-    return tuple(settings)
+    settings, rest = read_settings(argv)
+    unknown = parser.set_defaults_with_config(**settings)
+    *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
+    if unknown or more:
+        raise ValueError(explain_unknown([*unknown, *more][0], ARGUMENTS))
+    return tuple(found)
 
 
 def check_arguments(data_args: DataArguments, args: CodaGRPOConfig) -> None:
@@ -130,7 +118,7 @@ def load_dataset(
     specs: Sequence[str] | None, data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> Dataset | None:
     """The prompts of a training or evaluation set, without those that are too long."""
-    if specs is None:
+    if not specs:
         return None
     dataset, _ = drop_long_prompts(load_prompts(specs, data_args, seed), tokenizer, data_args.max_prompt_length)
     logger.info("%s: %s prompts.", " + ".join(specs), f"{len(dataset):,}")
@@ -140,7 +128,7 @@ def load_dataset(
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s")
     try:
-        argv = apply_overlays(sys.argv[1:] if argv is None else argv)
+        argv = sys.argv[1:] if argv is None else argv
         if not argv or not argv[0].startswith("-"):
             raise ValueError("Nothing says what to train: give --config RECIPE, such as recipes/ladder/coda.yaml.")
         plan = read_plan(argv)

@@ -40,7 +40,6 @@ def at_the_root(monkeypatch):
 
 def parse(*argv: str):
     """The arguments as `recipes/train.py` gets them, under the launch that the recipe is meant for."""
-    argv = TRAIN.apply_overlays(argv)
     plan = read_plan(argv)
     launch = read_launch(plan.accelerate_config, plan.num_processes)
     parsed = TRAIN.parse(argv, planned_config(launch))
@@ -98,7 +97,7 @@ def test_launch_line_is_a_run_that_can_work(path):
     """Each line is given to the dry run as it stands, with the launch file it names."""
     for command in launch_lines(path):
         output = io.StringIO()
-        argv = TRAIN.apply_overlays(arguments(shlex.split(command)))
+        argv = arguments(shlex.split(command))
         status = dry_run(read_plan(argv), partial(TRAIN.parse, argv), Console(file=output, width=200))
         assert status == 0, f"{command}\n{output.getvalue()}"
         contradictions = re.findall(r"^warning (?!dataset|model_name_or_path|gpu_memory)(.*)", output.getvalue(), re.M)

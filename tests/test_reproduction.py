@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from child_processes import has_ended, wait_until
 from made_samples import sample as made_sample
-from trl import TrlParser
 
 from coda_trl import train as TRAIN
 from coda_trl.data import DataArguments
@@ -33,8 +32,7 @@ ROOT = Path(__file__).parent.parent
 def test_every_run_of_the_matrix_can_start(name, ladder, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     argv = ladder.train_arguments(matrix.RUNS[name], 7, tmp_path)
-    parsed = TrlParser(TRAIN.ARGUMENTS).parse_args_and_config(TRAIN.apply_overlays(argv))
-    args = dict(zip(TRAIN.ARGUMENTS, parsed, strict=True))
+    args = dict(zip(TRAIN.ARGUMENTS, TRAIN.parse(argv), strict=True))
     config, data = args[TRAIN.CodaGRPOConfig], args[DataArguments]
     assert (config.seed, config.max_steps, config.output_dir) == (7, 100, str(tmp_path)), "overlays must not win"
     assert config.generation_batch_size == 160, "every run sees as many answers a step"

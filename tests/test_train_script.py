@@ -1,6 +1,7 @@
 """`recipes/train.py` from the command line to a saved model, on a CPU."""
 
 import json
+import os
 import runpy
 import shutil
 from pathlib import Path
@@ -170,6 +171,9 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--config gone.yaml", "No such file or directory: 'gone.yaml'"),
         ("--config broken.yaml", "broken.yaml"),
         ("--overlay gone.yaml", "No such file or directory: 'gone.yaml'"),
+        ("--overlay empty.yaml", "empty.yaml holds None, but must hold settings"),
+        ("--config list.yaml", "list.yaml holds ['coda_alpha'], but must hold settings"),
+        ("--overlay none.yaml", "`dataset` is [], but must name a data set"),
         ("--num_generations 1", "`num_generations` is 1, but a success rate"),
         ("typo.yaml", "give --config RECIPE"),
     ],
@@ -177,6 +181,9 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
 def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, caplog, changes, message):
     monkeypatch.chdir(tmp_path)
     Path("broken.yaml").write_text("coda_alpha: [0.3\n")
+    Path("empty.yaml").touch()
+    Path("list.yaml").write_text("- coda_alpha\n")
+    Path("none.yaml").write_text("dataset: []\n")
     Path("typo.yaml").write_text("coda_aplha: 0.3\nuse_cpu: true\nbf16: false\n")
     assert TRAIN.main([*changes.split(), "--output_dir", "out", "--use_cpu", "--bf16", "false"]) == 2
     assert message in caplog.text
@@ -224,6 +231,24 @@ def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(re
     assert isinstance(row["prompt"], str) and row["n_gold"] in (1, 2)
     first.write_text("coda_gamma: 0.1\n")
     assert TRAIN.main(command) == 2 and "There is no setting `coda_gamma`" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["--config", "--overlay"])
+def test_nothing_one_name_and_mappings_mean_the_same_in_recipe_and_overlay(tmp_path, monkeypatch, place):
+    """`null` in an overlay was the text "None", and a name in a recipe the list of its letters."""
+    monkeypatch.setenv("OF_THE_RECIPE", "0")
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "attn_implementation: null\nlength_budget: null\neval_dataset: null\ndataset: gsm8k\nbenchmarks: svamp\n"
+        "reward_funcs: ladder_reward\nlearning_rate: 1e-4\nmodel_init_kwargs:\n  use_cache: true\n"
+        "env:\n  OF_THE_RECIPE: 1\n"
+    )
+    argv = [place, str(path), "--output_dir", "out", "--use_cpu", "--bf16", "false"]
+    rewards, data, plan, args, model = TRAIN.parse(argv)
+    assert model.attn_implementation is None and data.length_budget is None and data.eval_dataset is None
+    assert (rewards.reward_funcs, data.dataset, plan.benchmarks) == (["ladder_reward"], ["gsm8k"], ["svamp"])
+    assert args.learning_rate == 1e-4 and args.model_init_kwargs == {"use_cache": True}
+    assert os.environ["OF_THE_RECIPE"] == "1"
 
 
 def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model, tmp_path):

@@ -38,6 +38,12 @@ class DataArguments:
     length_budget: list[int] | None = None
 
     def __post_init__(self):
+        if isinstance(self.dataset, str):  # one name in a recipe
+            self.dataset = [self.dataset]
+        if isinstance(self.eval_dataset, str):
+            self.eval_dataset = [self.eval_dataset]
+        if not self.dataset:
+            raise ValueError(f"`dataset` is {self.dataset}, but must name a data set.")
         if self.length_budget is not None and len(self.length_budget) != 2:
             raise ValueError(f"`length_budget` is {self.length_budget}, but must be two numbers: lowest and highest.")
         if self.max_prompt_length < 1:

@@ -5,21 +5,19 @@ batch arithmetic, the memory of a GPU by part, the data with what the filters dr
 the method. The exit status is 1 where there is an error.
 """
 
-import argparse
 import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from rich.console import Console
 from transformers import AutoConfig
 from trl import ModelConfig, TrlParser
 
 from ..config import CodaGRPOConfig
 from ..help_texts import help_from_docstring
-from ..loading import load_tokenizer
+from ..loading import load_tokenizer, read_settings
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method, check_rewards
 from .findings import Finding, error, warning
@@ -62,6 +60,10 @@ class DryRunArguments:
     model_config: str | None = None
     benchmarks: list[str] | None = None
 
+    def __post_init__(self):
+        if isinstance(self.benchmarks, str):  # one name in a recipe
+            self.benchmarks = [self.benchmarks]
+
 
 def read_plan(argv: Sequence[str]) -> DryRunArguments:
     """
@@ -71,14 +73,10 @@ def read_plan(argv: Sequence[str]) -> DryRunArguments:
         argv (`Sequence[str]`):
             Command line of the training script.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", type=Path)
-    recipe = parser.parse_known_args(argv)[0].config
-    beside = None if recipe is None else recipe.with_name(BESIDE)
     parser = TrlParser(DryRunArguments, add_help=False)
-    if beside and beside.is_file():
-        parser.set_defaults(**yaml.safe_load(beside.read_text()))
-    plan, _ = parser.parse_args_and_config(list(argv), return_remaining_strings=True)
+    settings, rest = read_settings(argv, beside=BESIDE)
+    parser.set_defaults_with_config(**settings)
+    plan, _ = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
     return plan
 
 

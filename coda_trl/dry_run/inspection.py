@@ -43,7 +43,7 @@ def check_eval_data(data_args: DataArguments, args: GRPOConfig) -> Iterator[Find
     """Loads the prompts that a run is evaluated on, if any."""
     try:
         check_evaluation(data_args, args)
-        if data_args.eval_dataset is not None:
+        if data_args.eval_dataset:
             load_prompts(data_args.eval_dataset, data_args, args.seed)
     except DatasetUnavailableError as problem:
         yield warning("eval_dataset", f"{problem} It was not checked.")
