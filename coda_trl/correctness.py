@@ -1,7 +1,6 @@
 """Rewards: whether they suit the data, which one is shaped, whether it says right or wrong, if anything is right."""
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,9 +8,6 @@ import torch
 
 # Rewards of TRL and of this package that say right or wrong.
 _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
-# Columns in which data sets keep the right answer, and what answers look like.
-_GOLD_COLUMNS = ("solution", "answer", "ground_truth")
-_ANSWERS = ("", "{gold}", r"\boxed{{{gold}}}", "<answer>{gold}</answer>", "#### {gold}")
 # What the trainers call reward functions with, beside the columns of the data set.
 _ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
 _READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
@@ -61,43 +57,25 @@ def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> 
     )
 
 
-def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int, weights: Sequence[float]) -> None:
+def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int) -> None:
     """
     Raises a `ValueError` that says what to do, if rewards are not 0, 1 or NaN.
 
     Args:
         rewards (`torch.Tensor` of shape `(N,)`):
             What the function at `index` returned.
-        names (`Sequence[str]`), index (`int`), weights (`Sequence[float]`):
-            All reward functions, which of them is shaped, and their weights.
+        names (`Sequence[str]`), index (`int`):
+            All reward functions, and which of them is shaped.
     """
     if says_right_or_wrong(rewards):
         return
-    name = names[index]
-    values = set(rewards[~rewards.isnan()].tolist())
-    other_value = min(values - {0, 1})
-    message = (
-        f"The reward function {name!r} returned {other_value:g}, but length shaping needs one that says right "
-        "or wrong: 1, 0, or None for a completion that cannot be judged."
-    )
-    others = ", ".join(other for other in names if other != name)
-    name_another = "add one that does, and set `correctness_reward` to its name."
-    if others:
-        name_another = f"set `correctness_reward` to the name of the one that does ({others})."
-    if len({abs(value) for value in values if value}) > 1:
-        raise ValueError(f"{message} This one has degrees: {name_another} Or set `length_shaping` to 'none'.")
-    scale = max(*values, 0) - min(*values, 0)
-    function = name if name.isidentifier() else "reward_function"
-    listed = ", ".join("correctness" if other == name else other for other in names)
-    scales = [scale if other == name else 1 for other in names]
-    sizes = ", ".join(f"{scale * weight:g}" for scale, weight in zip(scales, weights, strict=True))
+    value = min(set(rewards[~rewards.isnan()].tolist()) - {0, 1})
+    others = ", ".join(name for name in names if name != names[index])
+    another = f"to the one that does ({others})" if others else "to the name of one that does"
     raise ValueError(
-        f"{message} If it says so by other numbers, wrap it, and give it its size by its weight:\n\n"
-        "def correctness(*args, **kwargs):\n"
-        f"    rewards = {function}(*args, **kwargs)\n"
-        "    return [None if reward is None else float(reward > 0) for reward in rewards]\n\n"
-        f'with `reward_funcs=[{listed}]`, `reward_weights=[{sizes}]` and `correctness_reward="correctness"`. If '
-        f"not, {name_another}"
+        f"The reward function {names[index]!r} returned {value:g}, but length shaping needs 1 (right), 0 (wrong) or "
+        "None (cannot be judged). Let it return these, with its size as its weight in `reward_weights`; or set "
+        f"`correctness_reward` {another}, or `length_shaping` to 'none'."
     )
 
 
@@ -147,35 +125,6 @@ def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | No
         f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
         "writes one anyway, append `coda_trl.data.INSTRUCTION` to every prompt."
     )
-
-
-def probe(reward: Callable, name: str, example: dict[str, Any], tokenize: Callable[[str], list[int]]) -> torch.Tensor:
-    """
-    What a reward function, which is not asynchronous, returns for an empty answer and for the right one of a row, in
-    the forms that are common; nothing if the row has no right answer, or the function needs a training.
-
-    Raises:
-        ValueError: If it does not return a list of numbers.
-    """
-    gold = next((example[column] for column in _GOLD_COLUMNS if example.get(column) is not None), None)
-    texts = [] if gold is None else [answer.format(gold=gold) for answer in _ANSWERS]
-    columns = {column: [value] for column, value in example.items() if column != "prompt"}
-    rewards = []
-    for text in texts:
-        completion = [{"role": "assistant", "content": text}] if isinstance(example["prompt"], list) else text
-        try:
-            returned = reward(
-                prompts=[example["prompt"]], completions=[completion], completion_ids=[tokenize(text)], **columns
-            )
-        except Exception:  # whatever it is: whether the function works is for the training to find out
-            continue
-        if returned is None or isinstance(returned, int | float) or any(isinstance(each, str) for each in returned):
-            raise ValueError(
-                f"The reward function {name!r} returned {returned!r} for one completion, but must return a list with "
-                "a number for each completion: 1 (right), 0 (wrong), or None (cannot be judged)."
-            )
-        rewards += [math.nan if value is None else float(value) for value in returned]
-    return torch.tensor(rewards)
 
 
 class FirstVerdicts:

@@ -10,7 +10,7 @@ import torch
 from accelerate.utils import gather
 from datasets import Dataset
 from trl import GRPOTrainer
-from trl.trainer.utils import get_callable_name, is_async_callable
+from trl.trainer.utils import get_callable_name
 from typing_extensions import override
 
 from .compatibility import check_overrides
@@ -20,7 +20,6 @@ from .correctness import (
     check_correctness,
     find_correctness_reward,
     find_missing_box,
-    probe,
     says_right_or_wrong,
 )
 from .grading import opens_thinking
@@ -104,8 +103,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             return
         if guess is not None and self.accelerator.is_main_process:
             warnings.warn(guess, stacklevel=2)
-        if isinstance(train_dataset, Dataset):
-            self._probe_correctness()
         self._add_column_of_the_term()
 
     def _check_arguments(self, reward_funcs, args, train_dataset, options):
@@ -149,18 +146,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
             )
         return find_correctness_reward(names, args.correctness_reward)
-
-    def _probe_correctness(self):
-        """Raises before the training what `_calculate_rewards` would raise in its first batch."""
-        reward = self.reward_funcs[self._base_column]
-        ours = str(reward.__module__).startswith("coda_trl.")
-        if not (ours or isinstance(reward, torch.nn.Module) or is_async_callable(reward)):
-            name = self.reward_func_names[self._base_column]
-            self._check_correctness(probe(reward, name, self.train_dataset[0], self._tokenizer.encode))
-
-    def _check_correctness(self, base):
-        names = [name for name in self.reward_func_names if name != "length_shaping"]
-        check_correctness(base, names, self._base_column, self.reward_weights.tolist()[: len(names)])
 
     def _add_column_of_the_term(self):
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
@@ -228,7 +213,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                     "completion that cannot be judged."
                 )
         if self.args.length_shaping != "none":
-            self._check_correctness(rewards[:, self._base_column])
+            check_correctness(rewards[:, self._base_column], self.reward_func_names[:-1], self._base_column)
         return rewards
 
     def _warn_if_nothing_is_right(self, base, inputs):

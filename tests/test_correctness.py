@@ -1,18 +1,16 @@
 """Which reward is shaped, what is said where it does not say right or wrong, and where nothing is right."""
 
-import re
 import warnings
 
 import pytest
 import torch
-from small_training import PROMPTS, brevity, logs, make, right, train
+from small_training import PROMPTS, brevity, make, right, train
 from trl import GRPOConfig
 from trl.rewards import accuracy_reward, think_format_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
 from coda_trl.correctness import find_correctness_reward
 from coda_trl.data import INSTRUCTION
-from coda_trl.ladder import CHECKPOINT, make_dataset
 from coda_trl.rewards import accuracy_reward as accuracy
 
 SOLVED = PROMPTS.add_column("solution", [str(number + 3) for number in range(8)])
@@ -58,79 +56,34 @@ def test_the_order_of_trl_s_own_scripts(tiny_model, tmp_path, recwarn):
 # What it returns
 
 
-def gist(completions, solution, **kwargs):
-    """The correctness reward of a script that many start from."""
-    return [2.0 if text.strip() == gold else 0.0 for text, gold in zip(completions, solution, strict=True)]
+def test_other_numbers_are_refused_in_the_first_batch_with_what_to_do(tiny_model, tmp_path):
+    def gist(completions, **kwargs):
+        """The correctness reward of a script that many start from."""
+        return [2.0] * len(completions)
 
-
-def plus_minus(completions, solution, **kwargs):
-    return [1.0 if rf"\boxed{{{gold}}}" in text else -1.0 for text, gold in zip(completions, solution, strict=True)]
-
-
-@pytest.mark.parametrize(("reward", "value", "weights"), [(gist, "2", "1, 6"), (plus_minus, "-1", "1, 6")])
-def test_other_numbers_are_refused_before_training_with_a_wrapper_that_works(
-    tiny_model, tmp_path, reward, value, weights
-):
-    name = reward.__name__
-    settings = {"correctness_reward": name, "reward_weights": [1.0, 3.0]}
-    with pytest.raises(ValueError, match=f"'{name}' returned {value}, but length shaping needs") as refusal:
-        make(tiny_model, tmp_path, [brevity, reward], SOLVED, **settings)
-    message = str(refusal.value)
-    assert f"`reward_funcs=[brevity, correctness]`, `reward_weights=[{weights}]`" in message
-    code = re.search(r"\n\n(def .*?)\n\n", message, re.DOTALL)[1]
-    names = {name: reward}
-    exec(code, names)
-    settings = {"correctness_reward": "correctness", "reward_weights": [float(each) for each in weights.split(", ")]}
-    trainer = train(tiny_model, tmp_path, [brevity, names["correctness"]], SOLVED, **settings)
-    assert logs(trainer, "rewards/correctness/mean")[0] in (0, 0.125, 0.25, 0.375, 0.5)
-
-
-def test_degrees_are_refused_with_the_names_of_the_others(tiny_model, tmp_path):
-    pattern = r"'brevity' returned 0\.\d+, .* degrees: set `correctness_reward` .* does \(right\)\. Or set `length_sh"
-    with pytest.raises(ValueError, match=pattern), pytest.warns(UserWarning, match="the first, 'brevity'"):
+    with pytest.raises(ValueError, match=r"'gist' returned 2, but .* as its weight .* the one that does \(brevity\)"):
+        train(tiny_model, tmp_path, [brevity, gist], correctness_reward="gist")
+    with (
+        pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, .*or set `correctness_reward` .* \(right\), or"),
+        pytest.warns(UserWarning, match="the first, 'brevity'"),
+    ):
         train(tiny_model, tmp_path, [brevity, right])
-    with pytest.raises(ValueError, match="degrees: add one that does, and set `correctness_reward` to its name"):
+    with pytest.raises(ValueError, match="or set `correctness_reward` to the name of one that does, or"):
         train(tiny_model, tmp_path, brevity)
 
 
-def test_a_probe_lets_pass_what_it_cannot_tell(tiny_model, tmp_path):
-    def fussy(completions, solution, log_extra, trainer_state, **kwargs):
+def test_rewards_are_called_with_completions_of_the_model_alone(tiny_model, tmp_path):
+    """They may cost money, or count their calls."""
+    calls = []
+
+    def dear(prompts, completions, **kwargs):
+        calls.append(len(completions))
         return [1.0] * len(completions)
 
-    def broken(completions, solution, **kwargs):
-        raise RuntimeError("no such service")
-
-    async def patient(completions, solution, **kwargs):
-        return [2.0] * len(completions)
-
-    for reward in (fussy, broken, patient):
-        make(tiny_model, tmp_path, reward, SOLVED)
-    train(tiny_model, tmp_path, fussy, SOLVED)
-
-
-def words(completions, **kwargs):
-    return ["right"] * len(completions)
-
-
-def alone(completions, **kwargs):
-    return 1.0
-
-
-@pytest.mark.parametrize(("reward", "value"), [(words, r"\['right'\]"), (alone, "1.0")])
-def test_what_is_no_list_of_numbers_is_refused_before_training(tiny_model, tmp_path, reward, value):
-    with pytest.raises(ValueError, match=f"'{reward.__name__}' returned {value} for one completion, but must return"):
-        make(tiny_model, tmp_path, reward, SOLVED)
-
-
-def test_the_probe_leaves_out_what_the_tokenizer_cannot_write(tmp_path):
-    """The ladder's has no token for a box, so a reward of 0.5 was refused only in the training."""
-
-    def half(completions, solution, **kwargs):
-        pairs = zip(completions, solution, strict=True)
-        return [0.5 * (completion[-1]["content"] == gold) for completion, gold in pairs]
-
-    with pytest.raises(ValueError, match="'half' returned 0.5"):
-        make(CHECKPOINT, tmp_path, half, make_dataset(4))
+    trainer = make(tiny_model, tmp_path, dear, SOLVED)
+    assert calls == []
+    trainer.train()
+    assert calls == [8]
 
 
 # Whether the rewards suit the data; no weights are asked for
