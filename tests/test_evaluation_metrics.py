@@ -93,6 +93,28 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     assert 0.88 <= covered / 200 <= 0.99
 
 
+@pytest.mark.parametrize("limits", [(0, 1), (-1, 1)], ids=["accuracy", "difference"])
+@pytest.mark.parametrize("wrong", ["problems", "samples"])
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.03])
+def test_intervals_of_rates_cover_the_truth_where_hardly_anything_is_wrong(limits, wrong, share):
+    """Percentiles of resamples alone, which are all equal where nothing is wrong, hold the truth in 10 to 90%."""
+    rng, problems, covered = np.random.default_rng(0), 100, 0
+    for _ in range(200):
+        failing = share if wrong == "samples" else rng.random(problems) < share
+        failures = rng.binomial(8, failing, size=problems) / 8
+        values, truth = (1 - failures, 1 - share) if limits == (0, 1) else (-failures, -share)
+        result = estimate(Ratio(values, np.ones(problems), limits), num_resamples=500)
+        covered += result.low <= truth <= result.high
+    assert covered / 200 >= 0.92
+
+
+def test_no_failure_in_100_problems_allows_for_3_in_100():
+    result = estimate(Ratio(np.ones(100), np.ones(100), (0, 1)))
+    assert (result.low, result.high) == (pytest.approx(0.97, abs=0.002), 1)
+    varied = Ratio(np.arange(100) / 99, np.ones(100), (0, 1))  # shows by itself what other problems may do
+    assert (replicates(varied) == replicates(Ratio(varied.numerator, varied.denominator))).all()
+
+
 def test_the_fewer_the_problems_the_wider_the_interval():
     values = np.random.default_rng(0).normal(size=20_000)
     widths = [high - low for low, high in (interval(values, num_problems=count) for count in (5, 10, 30, 1000))]
@@ -128,9 +150,9 @@ def runs_that_differ(token_factor=1.0, solve=0, benchmark="b"):
 def test_a_run_does_not_differ_from_itself():
     result = compare(*runs_that_differ())
     assert result.num_problems == 40
-    for difference in (result.accuracy_points, result.token_change):
-        assert (difference.value, difference.low, difference.high) == (0, 0, 0)
-        assert not difference.excludes_zero
+    assert (result.accuracy_points.value, result.token_change.value) == (0, 0)
+    assert not result.accuracy_points.excludes_zero and not result.token_change.excludes_zero
+    assert result.accuracy_points.high == pytest.approx(300 / 40, rel=0.2)  # other problems could be solved by one
 
 
 def test_pairing_by_problem_removes_the_spread_between_problems():
@@ -163,7 +185,7 @@ def test_few_problems_tell_nothing_of_others_in_a_comparison_either():
 
     few = compare(runs(True, 5), runs(False, 5))
     assert few.accuracy_points.value == 100 and few.accuracy_points.low is None is few.token_change.low
-    assert compare(runs(True, 6), runs(False, 6)).accuracy_points.low == 100
+    assert compare(runs(True, 6), runs(False, 6)).accuracy_points.low > 10
 
 
 @pytest.mark.parametrize("problems", [6, 10, 30])

@@ -9,6 +9,11 @@ Student's t and the bias of the standard deviation ask for ("expanded percentile
 Teachers Should Know about the Bootstrap, section 5). Fewer than [`MIN_PROBLEMS`] tell nothing: five differences are
 all of one sign by chance in one case of 16.
 
+Where hardly a problem differs from the others (nearly all are right, say), resamples cannot show what other problems
+would: no failure in P problems is compatible with a share of 3/P that fail (the "rule of three"). So every resample of
+a rate then gets a random number of problems at either extreme: 0.6 times a chi-squared number, below 3 in 97.5% of
+cases. Rates that are averaged get as many together.
+
 Of more than [`MOST_UNITS`] problems, bundles drawn at random are resampled in their place: sums over bundles vary as
 much as sums over problems do, and 4,096 of them give the width of an interval to about 1%.
 """
@@ -24,6 +29,7 @@ from .metrics import Ratio
 NUM_RESAMPLES = 2000
 CONFIDENCE = 0.95
 MIN_PROBLEMS = 6
+FEW_DIFFER = 10
 MOST_UNITS = 4096
 
 
@@ -62,7 +68,18 @@ def _bundles(num_problems: int, seed: int) -> np.ndarray:
     return np.random.default_rng((seed, num_problems, MOST_UNITS)).permutation(num_problems) % MOST_UNITS
 
 
-def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) -> np.ndarray:
+def _unseen(ratio: Ratio, seed: int, num_resamples: int, averaged: int) -> np.ndarray:
+    """What problems at the extremes of a rate, of which few or none were drawn, add to each replicate."""
+    counted = ratio.denominator > 0
+    values = ratio.numerator[counted] / ratio.denominator[counted]
+    differ = len(values) - np.unique(values, return_counts=True)[1].max(initial=0)
+    if differ >= min(FEW_DIFFER, len(values) / 2):
+        return np.zeros(num_resamples)
+    counts = 0.6 * np.random.default_rng((seed, len(values), 0)).chisquare(1 / averaged, size=(num_resamples, 2))
+    return counts @ (np.array(ratio.limits) - ratio.value) / (len(values) + counts.sum(axis=1))
+
+
+def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES, averaged: int = 1) -> np.ndarray:
     """
     A metric on resampled problems.
 
@@ -73,6 +90,8 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) 
             Seed of the draws. The same seed and `P` give the same draws, whatever the metric or run.
         num_resamples (`int`, *optional*, defaults to `2000`):
             Number of resamples.
+        averaged (`int`, *optional*, defaults to `1`):
+            Number of independent ratios that this one is averaged with, itself included.
 
     Returns:
         `np.ndarray` of shape `(num_resamples,)`: The metric on every resample; NaN where its lower sum is 0.
@@ -87,7 +106,10 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) 
     sums = np.empty((num_resamples, 2))
     for start in range(0, num_resamples, 32):  # in slices that a cache holds in double precision
         sums[start : start + 32] = counts[start : start + 32].astype(np.float64) @ columns
-    return np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)
+    drawn = np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)
+    if ratio.limits is not None:
+        drawn = np.clip(drawn + _unseen(ratio, seed, num_resamples, averaged), *ratio.limits)
+    return drawn
 
 
 @lru_cache(maxsize=1024)
@@ -154,4 +176,5 @@ def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
     """
     if num_problems < MIN_PROBLEMS or np.isnan(value) or np.isnan(values).all():
         return Estimate(value)
-    return Estimate(value, *interval(values, num_problems=num_problems))
+    low, high = interval(values, num_problems=num_problems)
+    return Estimate(value, min(low, value), max(high, value))

@@ -107,8 +107,8 @@ def compare(
     ...         for i in range(10)
     ...     ]
     >>> result = compare(collect(samples(50)), collect(samples(100)))
-    >>> result.accuracy_points, round(result.token_change.value, 1), result.token_change.excludes_zero
-    (Estimate(value=0.0, low=0.0, high=0.0), -47.8, True)
+    >>> result.accuracy_points.value, round(result.token_change.value, 1), result.token_change.excludes_zero
+    (0.0, -47.8, True)
 
     ```
     """
@@ -124,8 +124,8 @@ def compare(
         accuracies = [accuracy(outcomes) for outcomes in pair]
         # An easy problem graded in one run alone makes no difference.
         graded = (accuracies[0].denominator > 0) & (accuracies[1].denominator > 0)
-        ratios[benchmark] = [Ratio(each.numerator[graded], each.denominator[graded]) for each in accuracies]
-        ratios[benchmark] += map(mean_tokens, pair)
+        accuracies = [Ratio(each.numerator[graded], each.denominator[graded]) for each in accuracies]
+        ratios[benchmark] = [_gain(*accuracies), *map(mean_tokens, pair)]
     if not ratios:
         raise ValueError(
             "the two runs have no problem in common: evaluate them on the same benchmark, with the same problem ids"
@@ -142,23 +142,29 @@ def compare_within(
     """
     both = chosen & (run.samples > 0) & (reference.samples > 0)
     verdicts = both & (run.graded > 0) & (reference.graded > 0)
-    ratios = [accuracy(outcomes).within(verdicts) for outcomes in (run, reference)]
-    ratios += [mean_tokens(outcomes).within(both) for outcomes in (run, reference)]
+    gain = _gain(*(accuracy(outcomes).within(verdicts) for outcomes in (run, reference)))
+    ratios = [gain, *(mean_tokens(outcomes).within(both) for outcomes in (run, reference))]
     return _difference({name: ratios}, int(both.any(axis=1).sum()), num_resamples)
 
 
+def _gain(accuracy: Ratio, reference: Ratio) -> Ratio:
+    """Difference of two accuracies on the same problems."""
+    return Ratio(accuracy.numerator - reference.numerator, reference.denominator, (-1.0, 1.0))
+
+
 def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int, num_resamples: int) -> Comparison:
-    """From accuracy of run and reference and tokens of run and reference, by benchmark."""
-    drawn = [
-        [np.append(ratio.value, replicates(ratio, benchmark_seed(name), num_resamples)) for ratio in four]
-        for name, four in ratios.items()
-    ]
-    accuracies, spent = np.split(np.mean(drawn, axis=0), 2)  # first on all problems, then on resamples
-    points, change = 100 * (accuracies[0] - accuracies[1]), relative_change(*spent)
-    fewest = np.min([[num_counted(ratio) for ratio in four] for four in ratios.values()], axis=0).tolist()
+    """From the gain in accuracy and tokens of run and reference, by benchmark."""
+
+    def draw(ratio: Ratio, name: str) -> np.ndarray:  # first on all problems, then on resamples
+        return np.append(ratio.value, replicates(ratio, benchmark_seed(name), num_resamples, len(ratios)))
+
+    drawn = [[draw(ratio, name) for ratio in three] for name, three in ratios.items()]
+    gain, *spent = np.mean(drawn, axis=0)
+    points, change = 100 * gain, relative_change(*spent)
+    fewest = np.min([[num_counted(ratio) for ratio in three] for three in ratios.values()], axis=0).tolist()
     return Comparison(
-        accuracy_points=summarise(float(points[0]), points[1:], min(fewest[:2])),
-        token_change=summarise(float(change[0]), change[1:], min(fewest[2:])),
+        accuracy_points=summarise(float(points[0]), points[1:], fewest[0]),
+        token_change=summarise(float(change[0]), change[1:], min(fewest[1:])),
         num_problems=num_problems,
     )
 

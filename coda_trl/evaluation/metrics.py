@@ -60,10 +60,13 @@ class Ratio:
     Args:
         numerator, denominator (`np.ndarray` of shape `(P,)`):
             Contribution of every problem to the upper and to the lower sum.
+        limits (`tuple[float, float]`, *optional*):
+            Least and largest value that a problem can have: (0, 1) for a share, (-1, 1) for a difference of two.
     """
 
     numerator: np.ndarray
     denominator: np.ndarray
+    limits: tuple[float, float] | None = None
 
     @property
     def value(self) -> float:
@@ -75,13 +78,17 @@ class Ratio:
         """
         The metric on chosen parts of problems, shape `(P, parts)`. Problems without any stay, as zeros.
         """
-        return Ratio(*(np.where(chosen, sums, 0).sum(axis=1) for sums in (self.numerator, self.denominator)))
+        sums = (np.where(chosen, sums, 0).sum(axis=1) for sums in (self.numerator, self.denominator))
+        return Ratio(*sums, self.limits)
 
 
-def _mean_of_problems(above: np.ndarray, below: np.ndarray) -> Ratio:
+SHARE = (0.0, 1.0)
+
+
+def _mean_of_problems(above: np.ndarray, below: np.ndarray, limits: tuple[float, float] | None = SHARE) -> Ratio:
     # Every problem weighs the same, however many samples of it there are (an unfinished run has unequal numbers).
     seen = below > 0
-    return Ratio(np.divide(above, below, out=np.zeros(above.shape), where=seen), seen.astype(float))
+    return Ratio(np.divide(above, below, out=np.zeros(above.shape), where=seen), seen.astype(float), limits)
 
 
 def accuracy(outcomes: Outcomes) -> Ratio:
@@ -92,7 +99,7 @@ def accuracy(outcomes: Outcomes) -> Ratio:
 
 def mean_tokens(outcomes: Outcomes) -> Ratio:
     """Mean over problems of the mean number of generated tokens."""
-    return _mean_of_problems(outcomes.tokens, outcomes.samples)
+    return _mean_of_problems(outcomes.tokens, outcomes.samples, limits=None)
 
 
 def correct_tokens(outcomes: Outcomes) -> Ratio:
@@ -144,4 +151,4 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
     for index in np.flatnonzero(enough):
         n, c = int(outcomes.graded[index]), int(outcomes.correct[index])
         estimates[index] = 1 - comb(n - c, k) / comb(n, k)
-    return Ratio(estimates, enough.astype(float))
+    return Ratio(estimates, enough.astype(float), SHARE)

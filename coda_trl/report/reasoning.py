@@ -6,7 +6,7 @@ from ..analysis.difficulty import pool_problems
 from ..analysis.reflection import REFLECTIVE_TERMS
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import SampleColumns
-from ..evaluation.metrics import Ratio
+from ..evaluation.metrics import SHARE, Ratio
 from .comparison import ComparedRuns
 from .elements import Cell, Section, Table, number, percent, table_of_rows
 from .main_results import all_benchmarks, benchmark_sets, group_note
@@ -46,10 +46,15 @@ def _reflection_row(title: str, run: Run, columns: SampleColumns) -> dict[str, C
     }
 
 
-def _mean(columns: SampleColumns, values: np.ndarray, among: np.ndarray | None = None) -> Estimate:
+def _mean(
+    columns: SampleColumns,
+    values: np.ndarray,
+    among: np.ndarray | None = None,
+    limits: tuple[float, float] | None = SHARE,
+) -> Estimate:
     """Mean of a number of every sample, over all or over some of them."""
     among = np.ones(len(columns.problem)) if among is None else among
-    return estimate(Ratio(columns.per_problem(values), columns.per_problem(among)))
+    return estimate(Ratio(columns.per_problem(values), columns.per_problem(among), limits))
 
 
 def _reflection_table(comparison: ComparedRuns) -> Table:
@@ -83,9 +88,9 @@ def _overthinking_table(comparison: ComparedRuns) -> Table:
             | {
                 "Problems": number(len(columns.problems), digits=0),
                 "Responses": number(len(columns.problem), digits=0),
-                "Restatements": number(_mean(columns, restatements, readable), digits=2),
+                "Restatements": number(_mean(columns, restatements, readable, limits=None), digits=2),
                 "Restating (%)": percent(_mean(columns, restatements > 0, readable)),
-                "Checks": number(_mean(columns, checks), digits=2),
+                "Checks": number(_mean(columns, checks, limits=None), digits=2),
                 "Checking repeatedly (%)": percent(_mean(columns, checks > 1)),
             }
         )

@@ -63,7 +63,7 @@ class Run:
         samples if all have them, else from summaries; NaN if one has neither."""
         if all(name in self.samples for name in benchmarks):
             ratios = {name: METRICS[metric](self.outcomes[name]) for name in benchmarks}
-            draws = [replicates(ratio, benchmark_seed(name)) for name, ratio in ratios.items()]
+            draws = [replicates(ratio, benchmark_seed(name), averaged=len(ratios)) for name, ratio in ratios.items()]
             value = float(np.mean([ratio.value for ratio in ratios.values()]))
             return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
         if len(benchmarks) == 1:
