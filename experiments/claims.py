@@ -2,7 +2,7 @@
 
 `claims.csv` has a line per claim: where the paper makes it; what the number is, of which runs and rungs; the rule
 (`above` or `below` the bound, or `same`: within it of 0; with a bound of 0 the claim is that there is a difference,
-in one direction); and the table that shows it. A claim without a rule cannot be tested: `where` says why.
+in one direction). A claim without a rule cannot be tested: `where` says why.
 """
 
 import csv
@@ -122,7 +122,6 @@ class Claim:
     rungs: Rungs
     rule: str
     bound: float
-    table: str
 
     @property
     def number(self) -> str:
@@ -171,9 +170,7 @@ class Claim:
 def _read(line: dict[str, str]) -> Claim:
     runs, rungs = line["runs"].split(), tuple(map(int, line["rungs"].split()))
     measure, bound = MEASURES.get(line["measure"]), float(line["bound"] or 0)
-    return Claim(
-        line["source"], line["claim"], measure, line["where"], runs, rungs, line["rule"], bound, line["table"]
-    )
+    return Claim(line["source"], line["claim"], measure, line["where"], runs, rungs, line["rule"], bound)
 
 
 with open(Path(__file__).with_name("claims.csv"), encoding="utf-8") as _file:
@@ -189,7 +186,7 @@ VERDICTS = (
 )
 
 
-def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS) -> Table:
+def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS, where: str = "On the ladder") -> Table:
     """Every claim with its number, 95% interval and verdict."""
     rows = []
     for claim in claims:
@@ -199,13 +196,12 @@ def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS) -> Table:
             found = claim.rows(results)
             words = (claim.verdict(found), claim.number)
             shown = Cell(MISSING) if found is None else claim_cell(claim, found)
-        rows.append([*map(text, (claim.source, claim.text, *words)), shown, text(claim.table)])
+        rows.append([*map(text, (claim.source, claim.text, *words)), shown])
     return Table(
         key="claims",
         title="Claim by claim",
-        caption=f"{VERDICTS} File: the table in `experiments/ladder/tables` that shows it (`gates`: the training logs "
-        "in `results.jsonl`).",
-        header=["Paper", "Claim", "On the ladder", "Number", "Value", "File"],
+        caption=VERDICTS,
+        header=["Paper", "Claim", where, "Number", "Value"],
         rows=rows,
     )
 

@@ -13,8 +13,8 @@ from matplotlib import rc_context
 from rich.console import Console
 from rich.markdown import Markdown
 
-from coda_trl.report.elements import Section, Table
-from coda_trl.report.render import markdown, write_numbers
+from coda_trl.report.elements import Table
+from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS
 
 from ..claims import claims_table, counted
@@ -30,12 +30,12 @@ from ..repetition import (
 )
 from ..results import Results
 from ..runs import read_results
-from ..tables import all_tables, fill
+from ..tables import all_tables, fill, further
 from .figures import FIGURES
 from .reproduce import HERE, RESULTS
 
 ROOT = HERE.parents[1]
-TABLES = HERE / "tables"
+TABLES = HERE / "tables.md"
 IMAGES = ROOT / "docs/images/reproduction"
 PAGE = ROOT / "docs/reproduction.md"
 
@@ -93,19 +93,16 @@ def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> d
 
 
 def build(results: Results, repetition: Results) -> None:
-    """Writes tables (Markdown, JSON), figures (PNG) and the page."""
-    tables = ladder_tables(results, repetition)
-    TABLES.mkdir(exist_ok=True)
-    for table in tables:
-        (TABLES / f"{table.key}.md").write_text(markdown(table), encoding="utf-8")
-    write_numbers(TABLES / "tables.json", [Section("ladder", "Ladder", "", tables)], {"missing": missing(results)})
+    """Writes the page, its figures, and the tables that it leaves out."""
+    tables, page = ladder_tables(results, repetition), PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(fill(page, page_blocks(results, repetition, tables)), encoding="utf-8")
+    TABLES.write_text(further("The ladder", tables, page), encoding="utf-8")
     IMAGES.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
         for name, (_, draw) in FIGURES.items():
             figure = draw(results)
             if figure is not None:
                 figure.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), page_blocks(results, repetition, tables)), encoding="utf-8")
 
 
 def check(results: Results, repetition: Results, console: Console) -> bool:

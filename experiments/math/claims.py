@@ -59,7 +59,7 @@ class PairsClaim(Claim):
 def _read(line: dict[str, str]) -> PairsClaim:
     measure, runs, bound = MEASURES[line["measure"]], line["runs"].split(), float(line["bound"])
     where, rule, problems = line["where"], line["rule"], line["problems"]
-    return PairsClaim(line["source"], line["claim"], measure, where, runs, (), rule, bound, "", problems)
+    return PairsClaim(line["source"], line["claim"], measure, where, runs, (), rule, bound, problems)
 
 
 with open(HERE / "claims.csv", encoding="utf-8") as _file:

@@ -6,7 +6,6 @@ python -m experiments.word_problems.tables --folder runs/word_problems
 """
 
 import argparse
-import dataclasses
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,12 +20,12 @@ from coda_trl.report.elements import MISSING, Cell, Table, difference, number, t
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 
-from ..claims import TESTABLE, VERDICTS, claims_table, counted
+from ..claims import TESTABLE, claims_table, counted
 from ..matrix import ALL_RUNGS, RUNS, START
 from ..repetition import counts_table, numbers, outside_table
 from ..results import Results, over_seeds, value
 from ..runs import Row, read_results
-from ..tables import STYLES, buckets, by_rung, fill, reflection, styles
+from ..tables import STYLES, buckets, by_rung, fill, further, reflection, styles
 from .problems import RUNG_NAMES
 from .run import HERE, METHODS
 
@@ -41,19 +40,17 @@ LAST_COLUMNS = {
 # Logged values are means of a step's few prompts, so that the course shows only in means of several.
 WINDOW = 5
 COLUMNS = {f"{rung} ({RUNG_NAMES[rung]})": (rung,) for rung in ALL_RUNGS} | {"Average": ALL_RUNGS}
-# Claims that are about the runs there are here, by the table that shows them.
-TESTED = [claim for claim in TESTABLE if claim.table in ("accuracy", "tokens", "buckets", "styles", "reflection")]
+# Claims that are about the runs there are here.
+TESTED = [claim for claim in TESTABLE if set(claim.runs) <= set(METHODS)]
 
 
 def all_tables(rows: Sequence[Row]) -> dict[str, Table]:
     """Every table by key: what the evaluations say, what the rollouts say, and the last warm start as a repetition."""
     evaluated = [row for row in rows if row["evaluations"]]
     results = Results(evaluated)
-    claims = claims_table(results, TESTED)
-    header = ["On word problems" if title == "On the ladder" else title for title in claims.header]
     marker = "answers here have `wait` and `double-check`; a second count is a check"
     tables = [
-        dataclasses.replace(claims, caption=VERDICTS, header=header[:-1], rows=[row[:-1] for row in claims.rows]),
+        claims_table(results, TESTED, "On word problems"),
         by_rung(results, "accuracy", METHODS, COLUMNS),
         by_rung(results, "tokens", METHODS, COLUMNS),
         by_pair(rows),
@@ -227,9 +224,7 @@ def pages(rows: Sequence[Row], page: str) -> dict[str, str]:
     tables = all_tables(rows)
     blocks = {"runs": about(rows), "rungs": rungs_of_the_start(rows), "verdicts": counted(tables["claims"])}
     blocks |= {key: markdown(table) for key, table in tables.items()}
-    further = [blocks[key] for key in tables if f"<!-- begin {key} -->" not in page]
-    title = "# Word problems: further tables\n\nMade by `python -m experiments.word_problems.tables`.\n"
-    return {"README.md": fill(page, blocks), "tables.md": "\n".join([title, *further])}
+    return {"README.md": fill(page, blocks), "tables.md": further("Word problems", tables.values(), page)}
 
 
 def main() -> None:
