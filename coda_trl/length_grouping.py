@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 
 import torch
 from accelerate.utils import gather, is_peft_model
@@ -52,9 +53,10 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
     `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
-    All is as in TRL, padding too, for vision-language models and for models that mind where padding is, such as GPT-2
-    (see [`values_ignore_padding`]). Recurrent layers that compute in chunks (Qwen3-Next, Qwen3.5, Zamba2) agree but
-    for rounding, since padding shifts their chunks: in float32, some gradients can differ by more than 1e-5.
+    All is as in TRL, padding too, for vision-language models and for models that are not known to compute the same
+    wherever padding is, such as GPT-2 (see [`values_ignore_padding`]). Recurrent layers that compute in chunks
+    (Qwen3-Next, Qwen3.5, Zamba2) agree but for rounding, since padding shifts their chunks: in float32, some gradients
+    can differ by more than 1e-5.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -83,6 +85,15 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     def __init__(self, model, reward_funcs=None, args=None, *others, **options):
         check_overrides(LengthGroupedGRPOTrainer)
         super().__init__(model, reward_funcs, self._own_config(model, args), *others, **options)
+        peft_type = self.model.active_peft_config.peft_type.value if is_peft_model(self.model) else None
+        self._model_ignores_padding = values_ignore_padding(self.model.config, peft_type)
+        if self.args.length_grouping and not self._model_ignores_padding and self.accelerator.is_main_process:
+            what = ", ".join(filter(None, (self.model.config.model_type, peft_type)))
+            warnings.warn(
+                f"`length_grouping` has no effect: no test has shown that this model ({what}) computes the same "
+                "wherever padding is. Set it to False.",
+                stacklevel=2,
+            )
 
     def _own_config(self, model, args):
         """`args` if it is a [`CodaGRPOConfig`], or the default of TRL's trainers: named after the model."""
@@ -142,11 +153,6 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
                 batch["old_per_token_logps"], _, _ = self._get_per_token_logps_and_entropies(
                     self.model, input_ids, mask, batch["completion_ids"].size(1)
                 )
-
-    @functools.cached_property
-    def _model_ignores_padding(self) -> bool:
-        peft_type = self.model.active_peft_config.peft_type if is_peft_model(self.model) else None
-        return values_ignore_padding(self.model.config, peft_type)
 
     @property
     def _moves_padding(self) -> bool:

@@ -82,6 +82,10 @@ def test_environment_owns_the_reward_that_is_shaped(tool_model, tmp_path):
     assert logs["rewards/Multiplication/mean"] == 1 and logs["rewards/length_shaping/mean"] < 0
 
 
+def test_rows_of_an_environment_need_no_prompt(tool_model, tmp_path):
+    make_trainer(tool_model, tmp_path, right, Dataset.from_dict({"a": [3]}), environment_factory=Multiplication)
+
+
 @pytest.mark.parametrize("masked", [True, False])
 def test_tokens_masked_by_a_rollout_func_are_not_the_model_s_length(tool_model, tmp_path, masked):
     own = [1, 3, 5, 7]
