@@ -115,12 +115,13 @@ def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any]) -> tuple[str
 
 
 def load_dataset(
-    specs: Sequence[str] | None, data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, seed: int
+    specs: Sequence[str] | None, data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, args: CodaGRPOConfig
 ) -> Dataset | None:
     """The prompts of a training or evaluation set, without those that are too long."""
     if not specs:
         return None
-    dataset, _ = drop_long_prompts(load_prompts(specs, data_args, seed), tokenizer, data_args.max_prompt_length)
+    dataset = load_prompts(specs, data_args, args.seed)
+    dataset, _ = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length, args.chat_template_kwargs)
     logger.info("%s: %s prompts.", " + ".join(specs), f"{len(dataset):,}")
     return dataset
 
@@ -169,8 +170,7 @@ def train(
     try:
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
         eval_dataset, train_dataset = (  # the short one first: either name may be wrong
-            load_dataset(specs, data_args, tokenizer, args.seed)
-            for specs in (data_args.eval_dataset, data_args.dataset)
+            load_dataset(specs, data_args, tokenizer, args) for specs in (data_args.eval_dataset, data_args.dataset)
         )
     except ValueError as problem:
         logger.error("%s", problem)

@@ -196,6 +196,17 @@ def test_prompts_of_messages_need_a_chat_template(recipe, trainers, tiny_model, 
     assert "no chat template: set `prompt_format: plain`" in error_line(caplog) and trainers == []
 
 
+def test_prompts_are_measured_with_the_settings_of_the_chat_template(recipe, tiny_model, tmp_path, caplog, capsys):
+    folder = tmp_path / "wordy"
+    shutil.copytree(tiny_model, folder)
+    template = folder / "chat_template.jinja"
+    template.write_text(f"{{% if wordy %}}{'1 ' * 2000}{{% endif %}}" + template.read_text())
+    command = [*recipe, "--model_name_or_path", str(folder), "--chat_template_kwargs", '{"wordy": true}']
+    assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
+    for said in error_line(caplog), capsys.readouterr().out:
+        assert "no prompt is that short" in said
+
+
 @pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])
 def test_an_unknown_model_or_data_set_ends_in_one_line_before_any_weights(recipe, trainers, caplog, changes):
     assert TRAIN.main([*recipe, *changes]) == 1

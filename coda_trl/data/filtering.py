@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
@@ -38,7 +39,10 @@ class PromptLengths:
 
 
 def drop_long_prompts(
-    dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int
+    dataset: Dataset,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    chat_template_kwargs: dict[str, Any] | None = None,
 ) -> tuple[Dataset, PromptLengths]:
     """
     Keeps the rows whose prompt has at most `max_length` tokens, with chat template and opening of the answer.
@@ -50,6 +54,8 @@ def drop_long_prompts(
             Tokenizer of the model that will be trained.
         max_length (`int`):
             Longest prompt kept, in tokens. The authors use 1,024.
+        chat_template_kwargs (`dict[str, Any]`, *optional*):
+            As in [`~trl.GRPOConfig`].
 
     Returns:
         `tuple[Dataset, PromptLengths]`: The rows kept, and what was dropped.
@@ -67,8 +73,8 @@ def drop_long_prompts(
         if isinstance(prompts[0], str):
             ids = tokenizer(prompts)["input_ids"]
         else:
-            texts = tokenizer.apply_chat_template(prompts, tokenize=False, add_generation_prompt=True)
-            ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+            options = {"add_generation_prompt": True, "return_dict": True, **(chat_template_kwargs or {})}
+            ids = tokenizer.apply_chat_template(prompts, **options)["input_ids"]
         return {"length": [len(prompt) for prompt in ids]}
 
     prompts = dataset.select_columns("prompt")

@@ -118,7 +118,7 @@ def dry_run(
         text = f"{problem} So prompt lengths and end-of-sequence tokens were not checked."
         findings.append(warning("model_name_or_path", text))
     logging.getLogger("coda_trl.data").setLevel(logging.INFO)
-    data = inspect_data(data_args, reward_args.reward_funcs, tokenizer, args.seed, plan.benchmarks)
+    data = inspect_data(data_args, reward_args.reward_funcs, tokenizer, args, plan.benchmarks)
     findings += data.findings
     findings += check_eval_data(data_args, args)
     batch = batch_arithmetic(args, data.rows)

@@ -55,17 +55,16 @@ def inspect_data(
     data_args: DataArguments,
     rewards: Sequence[str],
     tokenizer: PreTrainedTokenizerBase | None,
-    seed: int,
+    args: GRPOConfig,
     benchmarks: list[str] | None,
 ) -> DataReport:
     """
     Loads and checks the training data. `rewards` are the names of the reward functions. Without a tokenizer, prompts
-    are not measured. `seed` is that of length budgets, `benchmarks` are the evaluation sets to compare with, by
-    default all.
+    are not measured. `benchmarks` are the evaluation sets to compare with, by default all.
     """
     report = DataReport()
     try:
-        dataset = load_prompts(data_args.dataset, data_args, seed)
+        dataset = load_prompts(data_args.dataset, data_args, args.seed)
     except DatasetUnavailableError as problem:
         report.rows = published_rows(data_args.dataset)
         report.published = report.rows is not None
@@ -83,7 +82,9 @@ def inspect_data(
         report.overlaps = _overlaps(dataset, BENCHMARKS if benchmarks is None else benchmarks, report.findings)
     try:
         if tokenizer is not None:
-            dataset, report.lengths = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length)
+            dataset, report.lengths = drop_long_prompts(
+                dataset, tokenizer, data_args.max_prompt_length, args.chat_template_kwargs
+            )
         report.rows = len(dataset)
     except ValueError as problem:
         report.findings.append(error("max_prompt_length", str(problem)))
