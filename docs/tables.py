@@ -97,45 +97,22 @@ def memory_table() -> str:
 def measured_tables(folder: Path = ROOT / "benchmarks" / "results") -> tuple[str, str]:
     """Memory and time of the recipes as `benchmarks/gpu/recipes.py` measured them, one row a run."""
     memory = [
-        "| Model | GPUs | Sharding | Rollouts | Backward, estimate | measured | held "
-        "| Generation, estimate | measured |",
-        "| --- " * 9 + "|",
+        "| Model | GPUs | Sharding | Estimate | Measured | Held |",
+        "| --- " * 6 + "|",
     ]
     time = [
-        "| Model | GPUs | Sharding | Rollouts | Tokens/s, update | with TRL's micro-batches | rollout |",
-        "| --- " * 7 + "|",
+        "| Model | GPUs | Sharding | Tokens/s | with TRL's micro-batches |",
+        "| --- " * 5 + "|",
     ]
     for path in sorted(folder.glob("recipes-qwen3-*.json")):
         for result in json.loads(path.read_text())["results"]:
             model = result["recipe"].partition("/")[0]
-            gpus = str(result["processes"])
-            servers = result.get("servers")
-            if servers:
-                gpus += f" + {servers} serving"
-            if result["ranks"]:
-                gpus += f" {result['ranks'][0]['card']}"
-            head = f"| {model} | {gpus} | `{result['sharding']}` | {result['rollouts']} "
-            if result["error"]:
-                memory.append(f"{head}| failed: {result['error']} " + "| " * 5)
+            head = f"| {model} | {result['processes']} {result['ranks'][0]['card']} | `{result['sharding']}` "
             rows = {row["kind"]: row for row in result["rows"]}
-            if "full" in rows:
-                peaks = {
-                    moment: [f"{size / GIB:.1f}" for size in peak_memory(rows["full"]["peaks"], moment)]
-                    for moment in ("training", "generation")
-                }
-                # Beside a server, nothing but the training state is estimated for generation.
-                generated = result["rollouts"] == "generated" and not servers
-                estimates = [result["estimate"][f"{moment}_peak"] / GIB for moment in ("training", "generation")]
-                generation = f"{estimates[1]:.1f} | {peaks['generation'][0]}" if generated else "| "
-                memory.append(f"{head}| {estimates[0]:.1f} | {' | '.join(peaks['training'])} | {generation} |")
-            if "lognormal" in rows:
-                ours, theirs = rows["lognormal"], rows.get("lognormal-trl")
-                speeds = [ours["update_tokens_per_second"], theirs and theirs["update_tokens_per_second"]]
-                speeds.append(ours["rollout_tokens_per_second"])
-                time.append(head + "".join(f"| {speed:,.0f} " if speed else "| " for speed in speeds) + "|")
-    for table in (memory, time):
-        if len(table) == 2:
-            table.append("| none yet " + "| " * (table[0].count("|") - 1))
+            sizes = result["estimate"]["training_peak"], *peak_memory(rows["full"]["peaks"])
+            memory.append(head + "".join(f"| {size / GIB:.1f} " for size in sizes) + "|")
+            speeds = (rows[kind]["update_tokens_per_second"] for kind in ("lognormal", "lognormal-trl"))
+            time.append(head + "".join(f"| {speed:,.0f} " for speed in speeds) + "|")
     return "\n".join(memory), "\n".join(time)
 
 

@@ -85,6 +85,14 @@ def test_a_command_is_stopped_with_its_orphans(tmp_path):
     assert command.left_behind(grace=0.1) == []
 
 
+def test_a_server_that_ends_ends_the_training(tmp_path):
+    server = Command([sys.executable, "-c", "raise SystemExit('OSError: the port is taken')"], tmp_path / "server", {})
+    training = Command([sys.executable, "-c", "import time; time.sleep(99)"], tmp_path / "training", {})
+    with pytest.raises(RuntimeError, match="the server ended: OSError: the port is taken"):
+        training.succeed(time.monotonic() + 60, server)
+    assert not training.processes()
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """What two processes leave behind after two steps of two groups of four, the first group easy."""
