@@ -115,18 +115,54 @@ def test_launch_without_a_file_and_with_another_number():
     assert read_launch(str(ROOT / "recipes/accelerate/zero3.yaml"), 16) == Launch(16, "zero3")
 
 
-def test_launch_files_that_are_not_covered_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="there is no such file"):
-        read_launch(str(tmp_path / "nothing.yaml"))
-    for content, message in [
-        ({"deepspeed_config": {"zero_stage": 1}, "distributed_type": "DEEPSPEED"}, "ZeRO stage 1"),
-        ({"fsdp_config": {"fsdp_version": 1}, "distributed_type": "FSDP"}, "FSDP version 1"),
-        ({"distributed_type": "XLA"}, "`distributed_type` XLA"),
-    ]:
-        path = tmp_path / "launch.yaml"
-        path.write_text(yaml.safe_dump({"num_processes": 8, "use_cpu": False, **content}))
-        with pytest.raises(ValueError, match=message):
-            read_launch(str(path))
+@pytest.fixture
+def launch_file(tmp_path, monkeypatch):
+    """Writes a file like those by hand, of `accelerate config`, or of other projects."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(content: str) -> str:
+        Path("launch.yaml").write_text(content)
+        return "launch.yaml"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sharding"),
+    [
+        ("MULTI_GPU", "", "ddp"),
+        ("NO", "", "ddp"),  # YAML reads it as false
+        ("DEEPSPEED", "", "zero2"),
+        ("DEEPSPEED", "deepspeed_config: {zero_stage: 1}", "zero1"),
+        ("DEEPSPEED", "deepspeed_config: {zero_stage: 3, offload_param_device: cpu}", "zero3 with offloading"),
+        ("DEEPSPEED", "deepspeed_config: {zero_stage: 3, offload_param_device: none}", "zero3"),
+        ("DEEPSPEED", "deepspeed_config: {deepspeed_config_file: ds.json}", "zero3"),
+        ("DEEPSPEED", "deepspeed_config: {deepspeed_config_file: offload.json}", "zero2 with offloading"),
+        ("FSDP", "", "fsdp1"),
+        ("FSDP", "fsdp_config: {version: 2}", "fsdp2"),
+        ("FSDP", "fsdp_config: {fsdp_version: 2, fsdp_offload_params: true}", "fsdp2 with offloading"),
+        ("XLA", "", "XLA"),
+    ],
+)
+def test_launch_files_may_leave_accelerate_its_defaults(launch_file, kind, settings, sharding):
+    Path("ds.json").write_text('{"zero_optimization": {"stage": 3}, "train_batch_size": "auto"}')
+    Path("offload.json").write_text('{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}')
+    assert read_launch(launch_file(f"distributed_type: {kind}\n{settings}"), 4) == Launch(4, sharding)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    {
+        "distributed_type: MULTI_GPU": "launch.yaml sets no `num_processes`. Give it as `--num_processes`",
+        "num_processes: 2": "launch.yaml, but cannot be read: A `distributed_type` must be specified",
+        "distributed_type: [": "while parsing a flow node",
+        "{distributed_type: MULTI_GPU, nodes: 1}": r"had unknown keys \(\['nodes'\]\)",
+        "{distributed_type: DEEPSPEED, deepspeed_config: {deepspeed_config_file: ds.json}}": "No such .* 'ds.json'",
+    }.items(),
+)
+def test_launch_files_that_accelerate_refuses_are_refused(launch_file, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_launch(launch_file(content))
 
 
 def test_the_batch_is_checked_for_the_planned_processes():
@@ -321,6 +357,12 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
     assert status == 0 and "cut between processes, which hold 2 completions each" in text
 
 
+def test_a_launch_whose_memory_is_not_estimated_says_so(tiny_recipe, launch_file):
+    file = launch_file("distributed_type: FSDP\nnum_processes: 1")
+    status, text = report(*tiny_recipe, "--accelerate_config", file)
+    assert status == 0 and "FSDP2, not fsdp1" in text and "Memory of one GPU" not in text
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -334,7 +376,7 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         (["--benchmarks", f"svamp={DATA}/gsm8k.jsonl"], "Missing: question_concat"),
         (["--num_generations", "16", "--generation_batch_size", "128"], "4 prompts do not fill one batch of 8"),
         (["--coda_alpha", "2"], "`coda_alpha` is 2.0"),
-        (["--accelerate_config", "nothing.yaml"], "there is no such file"),
+        (["--accelerate_config", "nothing.yaml"], "`nothing.yaml` does not exist"),
         (["--max_completion_length", "null"], "None leaves open how long a completion gets"),
         (["--eval_dataset", "nosuch"], "There is no data set 'nosuch'"),
         (["--eval_strategy", "steps", "--eval_steps", "1"], "nothing to evaluate on"),

@@ -131,7 +131,10 @@ def dry_run(
         findings.append(size)
     else:
         findings += check_lengths(args, data_args.max_prompt_length, size)
-        if not args.on_cpu:
+        if not launch.is_estimated:
+            text = f"Memory was not estimated: that covers DDP, ZeRO-2, ZeRO-3 and FSDP2, not {launch.sharding}."
+            findings.append(warning("accelerate_config", text))
+        elif not args.on_cpu:
             memory = estimate_memory(size, args, model_args, launch, data_args.max_prompt_length, plan.gpu_memory)
             findings += check_memory(args, model_args, launch, memory, plan.gpu_memory)
             print_memory(console, size, memory, plan.gpu_memory)

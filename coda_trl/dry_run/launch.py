@@ -1,10 +1,13 @@
 """The planned launch: number of processes, and what they share."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-import yaml
+from accelerate import DistributedType
+from accelerate.commands.config.config_args import load_config_from_file
+from yaml import YAMLError
 
 from ..config import CodaGRPOConfig
 
@@ -14,15 +17,19 @@ class Launch:
     """How a run is launched."""
 
     num_processes: int  # one a GPU
-    # What the processes divide among them: nothing; with ZeRO-2, optimizer state and gradients; with ZeRO-3 and FSDP2,
-    # weights as well.
-    sharding: Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
+    # What the processes divide among them: nothing ("none", "ddp"); with "zero2", optimizer state and gradients; with
+    # "zero3" and "fsdp2", weights as well. Of anything else, which the file names, the memory is not estimated.
+    sharding: str
     on_cpu: bool = False
+
+    @property
+    def is_estimated(self) -> bool:
+        return self.sharding in ("none", "ddp", "zero2", "zero3", "fsdp2")
 
 
 def read_launch(accelerate_config: str | None, num_processes: int | None = None) -> Launch:
     """
-    Reads an accelerate configuration file.
+    Reads an accelerate configuration file, as accelerate does.
 
     Args:
         accelerate_config (`str`, *optional*):
@@ -31,29 +38,39 @@ def read_launch(accelerate_config: str | None, num_processes: int | None = None)
             Overrides the number in the file, as `accelerate launch --num_processes` does.
 
     Raises:
-        ValueError: If the file is missing, or sets up something that GRPO or the estimate of memory does not cover.
+        ValueError: If a file is missing, is not accelerate's, or leaves the number of processes open.
     """
     if accelerate_config is None:
         processes = num_processes or 1
         return Launch(processes, "ddp" if processes > 1 else "none")
-    path = Path(accelerate_config)
-    if not path.is_file():
-        raise ValueError(f"`accelerate_config` is {accelerate_config}, but there is no such file.")
-    settings = yaml.safe_load(path.read_text())
-    processes = num_processes or settings["num_processes"]
-    kind = settings["distributed_type"]
-    if kind == "DEEPSPEED":
-        stage = settings["deepspeed_config"]["zero_stage"]
-        if stage not in (2, 3):
-            raise ValueError(f"{path} sets ZeRO stage {stage}. Use 2 or 3.")
-        return Launch(processes, f"zero{stage}")
-    if kind == "FSDP":
-        if settings["fsdp_config"]["fsdp_version"] != 2:
-            raise ValueError(f"{path} sets FSDP version {settings['fsdp_config']['fsdp_version']}. Use version 2.")
-        return Launch(processes, "fsdp2")
-    if kind not in ("NO", "MULTI_GPU", "MULTI_CPU"):
-        raise ValueError(f"{path} sets `distributed_type` {kind}. Use NO, MULTI_GPU, MULTI_CPU, DEEPSPEED or FSDP.")
-    return Launch(processes, "ddp" if processes > 1 else "none", on_cpu=settings["use_cpu"])
+    try:
+        settings = load_config_from_file(accelerate_config)
+        sharding = _sharding(settings.distributed_type, settings.deepspeed_config, settings.fsdp_config)
+    except (OSError, TypeError, ValueError, YAMLError) as problem:
+        raise ValueError(f"`accelerate_config` is {accelerate_config}, but cannot be read: {problem}") from problem
+    processes = num_processes or settings.num_processes
+    if processes == -1:  # accelerate's default
+        raise ValueError(f"{accelerate_config} sets no `num_processes`. Give it as `--num_processes`.")
+    return Launch(processes, sharding or ("ddp" if processes > 1 else "none"), on_cpu=settings.use_cpu)
+
+
+def _sharding(kind: DistributedType | bool, deepspeed: dict[str, Any], fsdp: dict[str, Any]) -> str | None:
+    """Name of the sharding, `None` if there is none. Defaults are accelerate's and DeepSpeed's."""
+    if kind == DistributedType.DEEPSPEED:
+        stage = deepspeed.get("zero_stage", 2)
+        devices = [deepspeed.get(f"offload_{what}_device") for what in ("optimizer", "param")]
+        if "deepspeed_config_file" in deepspeed:
+            zero = json.loads(Path(deepspeed["deepspeed_config_file"]).read_text()).get("zero_optimization", {})
+            stage = zero.get("stage", 0)
+            devices = [zero.get(f"offload_{what}", {}).get("device") for what in ("optimizer", "param")]
+        return f"zero{stage}" + (" with offloading" if {*devices} - {None, "none"} else "")
+    if kind == DistributedType.FSDP:
+        fsdp = {name.removeprefix("fsdp_"): value for name, value in fsdp.items()}
+        return f"fsdp{fsdp.get('version', 1)}" + (" with offloading" if fsdp.get("offload_params") else "")
+    # YAML reads a bare NO as false.
+    if kind in (False, DistributedType.NO, DistributedType.MULTI_GPU, DistributedType.MULTI_CPU):
+        return None
+    return kind.value
 
 
 def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
