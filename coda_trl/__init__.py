@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import CodaGRPOConfig
+    from .config import CodaGRPOConfig, LengthGroupedGRPOConfig
     from .length_grouping import LengthGroupedGRPOTrainer
     from .shaping import ShapedRewards, shape_rewards
     from .trainer import CodaGRPOTrainer
@@ -14,12 +14,20 @@ __version__ = "0.1.0"
 _MODULES = {
     "CodaGRPOConfig": "config",
     "CodaGRPOTrainer": "trainer",
+    "LengthGroupedGRPOConfig": "config",
     "LengthGroupedGRPOTrainer": "length_grouping",
     "ShapedRewards": "shaping",
     "shape_rewards": "shaping",
 }
 
-__all__ = ["CodaGRPOConfig", "CodaGRPOTrainer", "LengthGroupedGRPOTrainer", "ShapedRewards", "shape_rewards"]
+__all__ = [
+    "CodaGRPOConfig",
+    "CodaGRPOTrainer",
+    "LengthGroupedGRPOConfig",
+    "LengthGroupedGRPOTrainer",
+    "ShapedRewards",
+    "shape_rewards",
+]
 
 
 def __getattr__(name: str) -> Any:

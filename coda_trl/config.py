@@ -31,14 +31,37 @@ _PARAMETER_FIELDS = {
 
 @help_from_docstring
 @dataclass
-class CodaGRPOConfig(GRPOConfig):
+class LengthGroupedGRPOConfig(GRPOConfig):
+    """
+    Configuration class for the [`LengthGroupedGRPOTrainer`].
+
+    [`LengthGroupedGRPOConfig`] inherits every parameter from [`~trl.GRPOConfig`], with TRL's defaults.
+
+    Parameters:
+        length_grouping (`bool`, *optional*, defaults to `True`):
+            Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
+            a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes
+            (`docs/performance.md` lists the settings that keep TRL's). `False` pads as TRL does.
+        skip_zero_advantages (`bool`, *optional*, defaults to `True`):
+            Whether rollouts whose advantage is exactly 0, as in groups that are all wrong, are left out of the update,
+            which leaves every gradient as it is; only where `length_grouping` regroups, and without a KL term.
+    """
+
+    length_grouping: bool = True
+    skip_zero_advantages: bool = True
+
+
+@help_from_docstring
+@dataclass
+class CodaGRPOConfig(LengthGroupedGRPOConfig):
     r"""
     Configuration class for the [`CodaGRPOTrainer`].
 
-    [`CodaGRPOConfig`] inherits every parameter from [`~trl.GRPOConfig`] and adds those of the length shaping. The
-    objective is that of the [CODA paper](https://huggingface.co/papers/2603.08659): `scale_rewards` is `"none"` by
-    default (dividing by the standard deviation of an all-correct group would blow the shaping term up to full size),
-    `loss_type` is `"dapo"`, as in TRL (every token weighs the same). `beta` stays TRL's KL coefficient.
+    [`CodaGRPOConfig`] adds the parameters of the length shaping to those of [`LengthGroupedGRPOConfig`] and
+    [`~trl.GRPOConfig`]. The objective is that of the [CODA paper](https://huggingface.co/papers/2603.08659):
+    `scale_rewards` is `"none"` by default (dividing by the standard deviation of an all-correct group would blow the
+    shaping term up to full size), `loss_type` is `"dapo"`, as in TRL (every token weighs the same). `beta` stays TRL's
+    KL coefficient.
 
     Parameters:
         scale_rewards (`str`, *optional*, defaults to `"none"`):
@@ -86,13 +109,6 @@ class CodaGRPOConfig(GRPOConfig):
             known to do so (such as `accuracy_reward`), else to the first one. Rows for which it returns `None` are not
             shaped, whatever other functions return: where each kind of task has a function of its own, wrap them in
             one.
-        length_grouping (`bool`, *optional*, defaults to `True`):
-            Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
-            a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes
-            (`docs/performance.md` lists the settings that keep TRL's). `False` pads as TRL does.
-        skip_zero_advantages (`bool`, *optional*, defaults to `True`):
-            Whether rollouts whose advantage is exactly 0, as in groups that are all wrong, are left out of the update,
-            which leaves every gradient as it is; only where `length_grouping` regroups, and without a KL term.
 
     Raises:
         ValueError: If a parameter is out of range, or contradicts the shaping.
@@ -117,8 +133,6 @@ class CodaGRPOConfig(GRPOConfig):
     alp_beta: float = 1e-7
     gr3_alpha: float = 0.33
     correctness_reward: str | None = None
-    length_grouping: bool = True
-    skip_zero_advantages: bool = True
 
     def __post_init__(self):
         check_parameters(**self.shaping_parameters(), names=_PARAMETER_FIELDS)

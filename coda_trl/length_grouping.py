@@ -13,7 +13,7 @@ from trl.trainer.utils import get_config_model_id
 from typing_extensions import override
 
 from .compatibility import check_overrides, scores_by_calling
-from .config import CodaGRPOConfig
+from .config import LengthGroupedGRPOConfig
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 from .padding import values_ignore_padding
 
@@ -32,8 +32,7 @@ def _loss_mask(batch):
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
     """
-    GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone. It is
-    of use without CODA: rewards are not shaped, whatever `args.length_shaping` says.
+    GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone.
 
     TRL pads every micro-batch to the longest prompt and completion of the process's generation batch
     ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
@@ -60,26 +59,28 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
-            As in [`~trl.GRPOTrainer`], with `args` a [`CodaGRPOConfig`].
+            As in [`~trl.GRPOTrainer`], with `args` a [`LengthGroupedGRPOConfig`].
 
     Raises:
         RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
-        TypeError: If `args` is not a [`CodaGRPOConfig`].
+        TypeError: If `args` is not a [`LengthGroupedGRPOConfig`].
 
     Example:
 
     ```python
-    from coda_trl import CodaGRPOConfig, LengthGroupedGRPOTrainer
+    from coda_trl import LengthGroupedGRPOConfig, LengthGroupedGRPOTrainer
 
     trainer = LengthGroupedGRPOTrainer(
         model="Qwen/Qwen3-0.6B",
         reward_funcs=reward,
-        args=CodaGRPOConfig(output_dir="qwen3-0.6b-grpo", scale_rewards="group"),  # TRL's scaling; ours is "none"
+        args=LengthGroupedGRPOConfig(output_dir="qwen3-0.6b-grpo"),
         train_dataset=dataset,
     )
     trainer.train()
     ```
     """
+
+    _config_class = LengthGroupedGRPOConfig
 
     @functools.wraps(GRPOTrainer.__init__)
     def __init__(self, model, reward_funcs=None, args=None, *others, **options):
@@ -96,16 +97,17 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             )
 
     def _own_config(self, model, args):
-        """`args` if it is a [`CodaGRPOConfig`], or the default of TRL's trainers: named after the model."""
+        """`args` if it is of the trainer's class, or the default of TRL's trainers: named after the model."""
+        config = self._config_class
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
-            return CodaGRPOConfig(f"{model_name.split('/')[-1]}-{self._name}")
-        if not isinstance(args, CodaGRPOConfig):
+            return config(f"{model_name.split('/')[-1]}-{self._name}")
+        if not isinstance(args, config):
             remedy = "It has every field of GRPOConfig: put it in its place."
             if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
-                remedy = f"Derive {type(args).__name__} from CodaGRPOConfig instead of GRPOConfig."
+                remedy = f"Derive {type(args).__name__} from {config.__name__} instead of GRPOConfig."
             raise TypeError(
-                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a CodaGRPOConfig. {remedy}"
+                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a {config.__name__}. {remedy}"
             )
         return args
 

@@ -14,6 +14,7 @@ from trl.trainer.utils import get_callable_name
 from typing_extensions import override
 
 from .compatibility import check_overrides
+from .config import CodaGRPOConfig
 from .correctness import (
     FirstVerdicts,
     check_call,
@@ -76,6 +77,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     ```
     """
 
+    _config_class = CodaGRPOConfig
     _tag_names = ["trl", "coda"]
     _name = "CODA"
     _paper = {

@@ -18,8 +18,7 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
-from coda_trl import CodaGRPOConfig
-from coda_trl.length_grouping import LengthGroupedGRPOTrainer
+from coda_trl import LengthGroupedGRPOConfig, LengthGroupedGRPOTrainer
 
 PROMPTS = Dataset.from_dict(
     {"prompt": ["1 +", "1 + 2 + 3 + 4 + 5 =", "check 3 + 3 =", "so wait check 1 + 1 + 2 ="] * 2}
@@ -140,11 +139,11 @@ def train(
         "gradient_checkpointing": False,
         "max_completion_length": 128,
         "learning_rate": 0.1,
-        "length_shaping": "none",
+        "scale_rewards": "none",
         "optim": "sgd",
         "lr_scheduler_type": "constant",
     } | options
-    args = CodaGRPOConfig(
+    args = LengthGroupedGRPOConfig(
         str(folder),
         **SETTINGS | {"max_steps": 4 if options.get("num_iterations") else 3, "max_grad_norm": 0} | options,
     )

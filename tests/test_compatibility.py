@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from small_training import make, right
 from trl import GRPOConfig, GRPOTrainer
 
-from coda_trl import CodaGRPOTrainer, LengthGroupedGRPOTrainer
+from coda_trl import CodaGRPOTrainer, LengthGroupedGRPOConfig, LengthGroupedGRPOTrainer
 from coda_trl.compatibility import TESTED_TRL, check_overrides
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +82,8 @@ def test_the_oldest_tested_release_is_the_lowest_that_may_be_installed():
     assert "make test-trl\n" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_grouping_alone_takes_the_same_configuration():
-    with pytest.raises(TypeError, match="`args` is a GRPOConfig, but LengthGroupedGRPOTrainer takes a CodaGRPOConfig"):
+def test_grouping_alone_takes_a_configuration_with_trl_s_defaults():
+    with pytest.raises(TypeError, match="`args` is a GRPOConfig, but .* takes a LengthGroupedGRPOConfig"):
         LengthGroupedGRPOTrainer("no-such-model", right, GRPOConfig("runs", use_cpu=True, bf16=False))
+    ours, theirs = (config("runs", use_cpu=True).to_dict() for config in (LengthGroupedGRPOConfig, GRPOConfig))
+    assert ours == theirs | {"length_grouping": True, "skip_zero_advantages": True}

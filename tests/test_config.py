@@ -7,7 +7,7 @@ import pytest
 import yaml
 from trl import GRPOConfig, TrlParser
 
-from coda_trl import CodaGRPOConfig
+from coda_trl import CodaGRPOConfig, LengthGroupedGRPOConfig
 from coda_trl.shaping import METHODS
 
 CPU = {"use_cpu": True, "bf16": False, "report_to": "none"}
@@ -117,4 +117,4 @@ def test_every_field_has_a_help_text():
     assert len(own) == 18
     for name in own:
         assert CodaGRPOConfig.__dataclass_fields__[name].metadata["help"]
-        assert f"{name} (`" in CodaGRPOConfig.__doc__
+        assert f"{name} (`" in LengthGroupedGRPOConfig.__doc__ + CodaGRPOConfig.__doc__
