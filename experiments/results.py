@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from coda_trl.analysis import difficulty_buckets
 from coda_trl.evaluation import Estimate, Ratio
@@ -122,7 +122,7 @@ def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> 
     if len(values) < 2 or np.isnan(mean):
         return Estimate(mean)
     error = values.std(ddof=1) * np.sqrt(1 / len(values) + 1 / runs)
-    width = max(resolution, float(student_t.ppf(0.975, len(values) - 1) * error))
+    width = max(resolution, float(stdtrit(len(values) - 1, 0.975) * error))
     return Estimate(mean, mean - width, mean + width)
 
 
