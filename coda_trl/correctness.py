@@ -84,15 +84,15 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
     return bool(((rewards == 0) | (rewards == 1) | rewards.isnan()).all())
 
 
-def check_call(reward: Callable, name: str, columns: Sequence[str]) -> None:
+def check_call(reward: Callable, name: str, argument: str, columns: Sequence[str]) -> None:
     """
     Raises a `ValueError` if a reward function does not take what the trainers call it with.
 
     Args:
         reward (`Callable`), name (`str`):
             The function and its name.
-        columns (`Sequence[str]`):
-            Columns of the data set.
+        argument (`str`), columns (`Sequence[str]`):
+            What the trainer calls the data set, and its columns.
 
     Example:
 
@@ -100,7 +100,7 @@ def check_call(reward: Callable, name: str, columns: Sequence[str]) -> None:
     >>> from coda_trl.correctness import check_call
     >>> from coda_trl.rewards import accuracy_reward
 
-    >>> check_call(accuracy_reward, "accuracy_reward", ["prompt", "answer"])
+    >>> check_call(accuracy_reward, "accuracy_reward", "train_dataset", ["prompt", "answer"])
     Traceback (most recent call last):
     ValueError: The reward function 'accuracy_reward' cannot be called: missing a required argument: 'solution'. ...
 
@@ -110,9 +110,11 @@ def check_call(reward: Callable, name: str, columns: Sequence[str]) -> None:
     try:
         inspect.signature(reward).bind(**dict.fromkeys(given))
     except TypeError as problem:
+        missing = "missing" in str(problem)
+        remedy = "Rename the column that holds it" if missing else "Let it take `**kwargs`"
         raise ValueError(
-            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_ARGUMENTS)} and the data "
-            f"set's columns ({', '.join(columns)}) by name. Rename the column it reads, or let it take `**kwargs`."
+            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_ARGUMENTS)} and the "
+            f"columns of `{argument}` ({', '.join(columns)}) by name. {remedy}."
         ) from problem
 
 

@@ -94,11 +94,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     }
 
     @functools.wraps(GRPOTrainer.__init__)
-    def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, *others, **options):
+    def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, eval_dataset=None, *others, **options):
         check_overrides(CodaGRPOTrainer)
         args = self._own_config(model, args)
-        self._check_arguments(reward_funcs, args, train_dataset, options)
-        super().__init__(model, reward_funcs, args, train_dataset, *others, **options)
+        self._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
+        super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, *others, **options)
         self._base_column, guess = self._find_base_column(self.reward_func_names, args)
         self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
         if args.length_shaping == "none":
@@ -107,7 +107,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             warnings.warn(guess, stacklevel=2)
         self._add_column_of_the_term()
 
-    def _check_arguments(self, reward_funcs, args, train_dataset, options):
+    def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
         """Refuses and warns of what is known without the weights, which may take minutes to load."""
         funcs = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         are_functions = funcs and all(callable(func) and not isinstance(func, torch.nn.Module) for func in funcs)
@@ -116,9 +116,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         ):  # only TRL knows the names of models and environments
             names = list(map(get_callable_name, funcs))
             self._find_base_column(names, args)
-            # A stream may be slow to start, and a rollout function may add columns.
-            if isinstance(train_dataset, Dataset) and options.get("rollout_func") is None:
-                self._check_data(funcs, names, train_dataset, args)
+            if options.get("rollout_func") is None:  # which may add columns
+                self._check_data(funcs, names, train_dataset, eval_dataset, args)
         if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):
             self._check_budgets(args.length_shaping, train_dataset.column_names)
             self._budgets(train_dataset["n_gold"])
@@ -127,19 +126,27 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)
 
     @staticmethod
-    def _check_data(funcs, names, dataset, args):
+    def _check_data(funcs, names, train_dataset, eval_dataset, args):
         """Refuses data that TRL cannot prompt with or the rewards cannot read."""
-        columns = dataset.column_names
-        if "prompt" not in columns:
-            raise ValueError(
-                f"The data set has no column 'prompt' (its columns: {', '.join(columns)}). Rename the one that holds "
-                "the questions."
-            )
-        for func, name in zip(funcs, names, strict=True):
-            check_call(func, name, columns)
-        message = find_missing_box(names, dataset[0]["prompt"])
-        if message is not None and args.process_index == 0:
-            warnings.warn(message, stacklevel=4)
+        several = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
+        datasets = {"train_dataset": train_dataset}
+        datasets |= {f"eval_dataset[{key!r}]" if key else "eval_dataset": value for key, value in several.items()}
+        for argument, dataset in datasets.items():
+            if not isinstance(dataset, Dataset):  # a stream may be slow to start
+                continue
+            if not len(dataset):
+                raise ValueError(f"`{argument}` has no rows. Look at what was filtered out.")
+            if "prompt" not in dataset.column_names:
+                raise ValueError(
+                    f"`{argument}` has no column 'prompt' (its columns: {', '.join(dataset.column_names)}). Rename "
+                    "the one that holds the questions."
+                )
+            for func, name in zip(funcs, names, strict=True):
+                check_call(func, name, argument, dataset.column_names)
+        if isinstance(train_dataset, Dataset) and args.process_index == 0:
+            message = find_missing_box(names, train_dataset[0]["prompt"])
+            if message is not None:
+                warnings.warn(message, stacklevel=4)
 
     @staticmethod
     def _find_base_column(names, args):

@@ -100,7 +100,7 @@ def strict(prompts, completions):
         (
             accuracy,
             {"solution": "answer"},
-            r"'accuracy_reward' cannot be called: missing .*'solution'.* answer\)",
+            r"'accuracy_reward' cannot be called: missing .*'solution'.* answer\) by name. Rename",
         ),
         (strict, {}, r"'strict' cannot be called: got an unexpected keyword .* `\*\*kwargs`"),
     ],
@@ -108,6 +108,20 @@ def strict(prompts, completions):
 def test_data_that_a_reward_cannot_read_are_refused(tmp_path, reward, columns, message):
     with pytest.raises(ValueError, match=message):
         make("no/model", tmp_path, reward, SOLVED.rename_columns(columns))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_evaluation_sets_are_checked_before_the_training_too(tmp_path, several):
+    bad, argument = SOLVED.remove_columns("solution"), "`eval_dataset`"
+    if several:
+        bad, argument = {"good": SOLVED, "bad": bad}, r"`eval_dataset\['bad'\]`"
+    with pytest.raises(ValueError, match=rf"missing .*'solution'.* the columns of {argument} \(.*n_gold"):
+        make("no/model", tmp_path, accuracy, SOLVED, eval_dataset=bad)
+
+
+def test_a_data_set_of_which_nothing_is_left_is_named(tmp_path):
+    with pytest.raises(ValueError, match="`train_dataset` has no rows"):
+        make("no/model", tmp_path, accuracy, SOLVED.select([]))
 
 
 def test_prompts_that_ask_for_no_box_are_warned_of(tiny_model, tmp_path, recwarn):
