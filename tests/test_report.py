@@ -26,6 +26,7 @@ from coda_trl.report.elements import Cell, Table, difference, number, tokens
 from coda_trl.report.optimality import draw_best_budgets
 from coda_trl.report.render import latex, markdown
 from coda_trl.report.runs import COUNTS, load_run
+from coda_trl.resuming import check_settings, fixed_settings
 
 ROOT = Path(__file__).parents[1]
 PAPER = json.loads((Path(__file__).parent / "fixtures" / "paper_table1.json").read_text())
@@ -563,7 +564,8 @@ def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, report):
         "save_strategy": "steps",
         "save_steps": 2,
     }
-    train(tiny_model, tmp_path / "run", odd, PROMPTS, eval_dataset=sets, max_steps=2, **settings)
+    trainer = train(tiny_model, tmp_path / "run", odd, PROMPTS, eval_dataset=sets, max_steps=2, **settings)
+    check_settings(tmp_path / "run", fixed_settings(trainer.args), resumes=False)  # as `coda-train`
     content, _ = report({"GRPO": answers(), "run": [write_samples(tmp_path / "coda"), tmp_path / "run"]}, "GRPO")
     bands = content["tables"]["difficulty_bands"]["rows"]
     assert {row[0]["text"] for row in bands} == {"easy (success ≥ 90%)", "medium", "hard (success ≤ 25%)"}

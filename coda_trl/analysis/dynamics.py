@@ -2,9 +2,7 @@
 
 import json
 import os
-import pickletools
 import re
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,21 +48,6 @@ def read_log_history(path: str | os.PathLike) -> list[dict[str, Any]]:
     """Log history of a `trainer_state.json`: entries with `step` and some logged quantities."""
     with open(path, encoding="utf-8") as file:
         return json.load(file)["log_history"]
-
-
-def read_thresholds(path: Path) -> tuple[float, float] | None:
-    """Thresholds in the training arguments that transformers pickles with every model, without running the pickle;
-    `None` if they are not CODA's."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
-            found = [(code.name, value) for code, value, _ in pickletools.genops(archive.read(name))]
-        # The value of a field follows its name, but for the place in the memo (`BINPUT`).
-        values = [value for code, value in found if value is not None and "PUT" not in code]
-        easy, hard = (values[values.index(f"coda_tau_{band}") + 1] for band in ("easy", "hard"))
-        return easy, hard
-    except (ValueError, zipfile.BadZipFile):
-        return None
 
 
 def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:

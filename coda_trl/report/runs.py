@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.dynamics import find_trainer_state, read_thresholds
+from ..analysis.dynamics import find_trainer_state
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
@@ -23,7 +23,7 @@ from ..evaluation.rounding import format_number
 from ..evaluation.samples import SAMPLES_FILE
 
 SUMMARY_FILE = "summary.json"
-ARGUMENTS_FILE = "training_args.bin"
+SETTINGS_FILE = "settings.json"  # of `coda-train`
 
 METRICS = {"accuracy": accuracy, "tokens": mean_tokens}
 
@@ -121,7 +121,14 @@ def find_files(name: str, folder: Path) -> list[Path]:
 
 def _load_folder(run: Run, folder: Path, split_by: str) -> None:
     found = find_files(run.name, folder)
-    readers = {SAMPLES_FILE: partial(_load_samples, split_by=split_by), SUMMARY_FILE: _load_summary}
+    settings = (folder.parent if folder.name.startswith("checkpoint-") else folder) / SETTINGS_FILE
+    if settings.is_file():
+        found.append(settings)
+    readers = {
+        SAMPLES_FILE: partial(_load_samples, split_by=split_by),
+        SUMMARY_FILE: _load_summary,
+        SETTINGS_FILE: _load_settings,
+    }
     for path in found:
         try:
             readers.get(path.name, _load_log)(run, path)
@@ -129,9 +136,6 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
             if path == found[0]:  # there is nothing to show beside it
                 raise
             run.missing.append(f"left out: {error}")
-    for place in (folder, found[-1].parent):  # of the training log, if there is one
-        if (place / ARGUMENTS_FILE).exists():
-            run.thresholds = read_thresholds(place / ARGUMENTS_FILE) or run.thresholds
 
 
 def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
@@ -180,6 +184,11 @@ def _load_summary(run: Run, path: Path) -> None:
         )
     results = content["benchmarks"].items()
     _add(run, "summaries", {name: _estimates(values, f"{path}, {name}") for name, values in results})
+
+
+def _load_settings(run: Run, path: Path) -> None:
+    settings = _read_object(path)
+    run.thresholds = settings["coda_tau_easy"], settings["coda_tau_hard"]
 
 
 def _load_log(run: Run, path: Path) -> None:
