@@ -72,12 +72,11 @@ def _lead_over_curve(rungs: Rungs) -> Callable:
     """Accuracy of the first run minus that of the others, read off their curve at the tokens that the first spends."""
 
     def lead(run: Measured, *curve: Measured) -> np.ndarray:
-        tokens, accuracy = (np.array([point.mean(of, rungs) for point in curve]) for of in ("tokens", "correct"))
-        order = np.argsort(tokens, axis=0)
-        tokens, accuracy = np.take_along_axis(tokens, order, 0), np.take_along_axis(accuracy, order, 0)
-        spent = run.mean("tokens", rungs)
-        level = [np.interp(spent[i], tokens[:, i], accuracy[:, i]) for i in range(len(spent))]
-        return run.mean("correct", rungs) - np.array(level)
+        tokens = {point: _first(point.mean("tokens", rungs)) for point in curve}
+        points = sorted(curve, key=tokens.get)
+        spent, x = _first(run.mean("tokens", rungs)), [tokens[point] for point in points]
+        weights = [float(np.interp(spent, x, of_point)) for of_point in np.eye(len(points))]
+        return run.lead("correct", dict(zip(points, weights, strict=True)), rungs)
 
     return lead
 

@@ -5,7 +5,7 @@ resamples for every run, which pairs them), and the mean over seeds gets noise o
 standard error: a bootstrap of three or five seeds would give intervals that are too narrow.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from coda_trl.analysis import difficulty_buckets
 from coda_trl.evaluation import Estimate, Ratio
 from coda_trl.evaluation.bootstrap import CONFIDENCE, NUM_RESAMPLES, interval, replicates
 from coda_trl.evaluation.comparison import benchmark_seed
+from coda_trl.evaluation.metrics import SHARE
 
 from .matrix import ALL_RUNGS, START
 from .runs import Row
@@ -36,31 +37,39 @@ RESOLUTION = 0.5
 
 class Measured:
     """
-    One entry of a run's `evaluations`. Every number is an array of shape `(1 + NUM_RESAMPLES,)`: the number, then
-    what it is on resampled problems. Arithmetic on these arrays carries the resamples along.
+    Counts by problem of an entry of a run's `evaluations`, or of several in the mean. Every number is an array of
+    shape `(1 + NUM_RESAMPLES,)`: the number, then what it is on resampled problems. Arithmetic on these arrays carries
+    the resamples along.
     """
 
-    def __init__(self, evaluation: Row):
-        self.columns = {name: np.array(counts.split(), int) for name, counts in evaluation["problems"].items()}
-        self.rung, self.samples = self.columns["rung"], evaluation["samples_per_problem"]
+    def __init__(self, columns: dict[str, np.ndarray], samples: int):
+        self.columns, self.rung, self.samples = columns, columns["rung"], samples
         self.total = np.full(len(self.rung), self.samples)
-        self._on_rung = cache(self._on_rung)
 
     def mean(self, column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> np.ndarray:
         """
         Mean over answers, averaged over rungs or over chosen problems: `"tokens"`, or the percentage that is
         `"correct"`, `"reflective"`, `"verbose"` or has a second count (`"rechecks"`).
         """
-        if isinstance(where, np.ndarray):
-            # All problems are resampled, as seeds differ in which ones are chosen: so each is drawn for all alike.
-            found = _ratio(where * self.columns[column], where * self.total, "buckets")
-        else:
-            found = np.mean([self._on_rung(column, rung) for rung in where], axis=0)
+        limits = None if column == "tokens" else SHARE
+        found = self._over_problems(self.columns[column], where, limits)
         return found if column == "tokens" else 100 * found
 
-    def _on_rung(self, column: str, rung: int) -> np.ndarray:
-        chosen = self.rung == rung
-        return _ratio(self.columns[column][chosen], self.total[chosen], f"rung {rung}")
+    def lead(
+        self, column: str, others: Mapping["Measured", float], where: tuple[int, ...] | np.ndarray = ALL_RUNGS
+    ) -> np.ndarray:
+        """Points by which a percentage exceeds that of other runs, which weigh 1 together, problem by problem."""
+        above = self.columns[column] - sum(weight * other.columns[column] for other, weight in others.items())
+        return 100 * self._over_problems(above, where, (-1.0, 1.0))
+
+    def _over_problems(
+        self, counts: np.ndarray, where: tuple[int, ...] | np.ndarray, limits: tuple[float, float] | None
+    ) -> np.ndarray:
+        if isinstance(where, np.ndarray):
+            # All problems are resampled, as seeds differ in which ones are chosen: so each is drawn for all alike.
+            return _ratio(where * counts, where * self.total, "buckets", limits)
+        rungs = [(self.rung == rung, f"rung {rung}") for rung in where]
+        return np.mean([_ratio(counts[on], self.total[on], name, limits, len(where)) for on, name in rungs], axis=0)
 
     def right_among(self, marker: str, rungs: tuple[int, ...]) -> np.ndarray:
         """Percent of correct ones among the answers with a marker; NaN if none has it."""
@@ -69,10 +78,12 @@ class Measured:
         return 100 * _ratio(right[chosen], marked[chosen], f"rungs {rungs}")
 
 
-def _ratio(above: np.ndarray, below: np.ndarray, name: str) -> np.ndarray:
-    """Ratio of two sums over problems that are resampled together."""
-    ratio = Ratio(above.astype(float), below.astype(float))
-    return np.concatenate([[ratio.value], replicates(ratio, benchmark_seed(name))])
+def _ratio(
+    above: np.ndarray, below: np.ndarray, name: str, limits: tuple[float, float] | None = None, averaged: int = 1
+) -> np.ndarray:
+    """Ratio of two sums over problems that are resampled together, see [`Ratio`] and [`replicates`]."""
+    ratio = Ratio(above.astype(float), below.astype(float), limits)
+    return np.append(ratio.value, replicates(ratio, benchmark_seed(name), averaged=averaged))
 
 
 def value(column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> Function:
@@ -84,7 +95,7 @@ def change(column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> Func
     """A run against a reference: relative change of tokens in percent, difference of percentages in points."""
     if column == "tokens":
         return lambda run, reference: 100 * (run.mean(column, where) / reference.mean(column, where) - 1)
-    return lambda run, reference: run.mean(column, where) - reference.mean(column, where)
+    return lambda run, reference: run.lead(column, {reference: 1.0}, where)
 
 
 def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
@@ -106,7 +117,8 @@ def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CON
     if has_seeds:
         error = rows[:, 0].std(ddof=1) / np.sqrt(count)
         draws = draws + error * np.random.default_rng(0).standard_t(count - 1, size=draws.shape)
-    return Estimate(mean, *interval(draws, confidence))
+    low, high = interval(draws, confidence)
+    return Estimate(mean, min(low, mean), max(high, mean))
 
 
 def new_run(rows: np.ndarray, runs: int = 1, resolution: float = RESOLUTION) -> Estimate:
@@ -143,7 +155,8 @@ class Results:
                 raise ValueError(f"There is a run of {method} with seed {line['seed']} already.")
             self.runs[method][training] = line
             for evaluation in line["evaluations"]:
-                measured = Measured(evaluation)
+                columns = {name: np.array(counts.split(), int) for name, counts in evaluation["problems"].items()}
+                measured = Measured(columns, evaluation["samples_per_problem"])
                 self._measured[method, training, evaluation["budget"]] = measured
                 self._share(line, {"problems": len(measured.rung), "samples": measured.samples})
         self.buckets = cache(self.buckets)
@@ -181,8 +194,18 @@ class Results:
         A number, by a function of one [`Measured`] per name, for every training that some runs have in common. Shape
         `(S, 1 + NUM_RESAMPLES)`; `None` if there is none.
         """
-        found = [function(*(self.measured(name, training) for name in names)) for training in self.trainings(*names)]
-        return np.array(found) if found else None
+        trainings = self.trainings(*names)
+        if not trainings:
+            return None
+        values = [function(*(self.measured(name, training) for name in names))[0] for training in trainings]
+        # What depends on the problems is known best from all trainings together.
+        together = function(*(self._mean(name, trainings) for name in names))
+        return np.add.outer(values, together - together[0])
+
+    def _mean(self, name: str, trainings: Sequence[Training]) -> Measured:
+        runs = [self.measured(name, training) for training in trainings]
+        columns = {column: np.mean([run.columns[column] for run in runs], axis=0) for column in runs[0].columns}
+        return Measured(columns, runs[0].samples)
 
     def estimate(self, function: Function, *names: str) -> Estimate | None:
         """Mean over seeds with its interval, see [`rows`] and [`over_seeds`]; `None` if there is no run."""

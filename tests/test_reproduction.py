@@ -257,7 +257,7 @@ def results() -> Results:
 
 def test_differences_are_paired_by_seed_and_problem(results):
     same = results.estimate(change("correct", (1, 2, 3)), "grpo", "grpo")
-    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+    assert same.value == 0 and same.low < 0 < same.high, "a few problems are not all there are"
     assert results.estimate(change("tokens", (1, 2)), "grpo", "start") == Estimate(0.0, 0.0, 0.0), (
         "one start for all seeds"
     )
