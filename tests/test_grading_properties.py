@@ -158,7 +158,7 @@ VECTOR, HALF = r"\begin{pmatrix}1\\1\end{pmatrix}", r"\frac{\sqrt2}{2}"
         (rf"2{VECTOR}", "2", False),
         *((gold, rf"\text{{{words} }}{gold}", False) for words in ("not", "at least") for gold in ("0", "0,1")),
         ("[0,1)", r"[\text{not }0,1)", False),  # words are no factor
-        ("7", r"7\frac{\text{yes}}{\text{yes}}", False),
+        ("7", r"7\frac{\text{yes}^2}{\text{yes}^2}", False),
         ("12", "3{4}", False),  # numbers side by side are no product
         ("12", "{3}{4}", False),
         ("0", "1{0}", False),

@@ -32,7 +32,7 @@ def same_items(gold: str, answer: str, equal: Equal) -> bool:
     if len(left) == 1:
         return equal(left[0], right[0])
     brackets = {golds.brackets, answers.brackets}
-    is_interval = brackets & {"[)", "(]"} or (len(left) == 2 and "[]" in brackets)
+    is_interval = brackets & {"[)", "(]"} or (len(left) == 2 and ("[]" in brackets or "\\infty" in left[0] + left[1]))
     if brackets == {"()", "{}"} or (len(brackets) > 1 and is_interval):
         return False
     left_labels, right_labels = _labels(left), _labels(right)

@@ -19,12 +19,13 @@ MAX_PERIOD = 60  # digits of a repeating decimal
 _TEXT_COMMANDS = "textnormal|textbf|textit|textrm|textsf|texttt|textup|text|mbox|hbox|emph|underline|operatorname"
 _STYLE_COMMANDS = "mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm"
 _TEXT = re.compile(rf"\\({_TEXT_COMMANDS}|{_STYLE_COMMANDS})\s*\{{([^{{}}]*)\}}")
+_AROUND_FORMULA = re.compile(rf"\\(?:{_TEXT_COMMANDS}|{_STYLE_COMMANDS})(?=\s*\{{)")  # `\mathbf{\frac{1}{2}}`
 _OPERATORS = FUNCTIONS | {"sec", "gcd", "lcm", "max", "min", "det"}  # in `\mathrm{}` these may be units
 # In upright type behind a number a unit; otherwise a letter is a variable, or a constant as in `3\mathrm{i}`.
 _UPRIGHT = {"mathrm", "text", "textrm", "textup", "textnormal", "mbox", "hbox"}
 _LETTER_UNIT = re.compile(r"[mghslLNJWV](?:/[mshL])?")
 _NUMBER_BEFORE = re.compile(
-    r"(?:^|[=,:])(?:[^A-Za-z\\=,:]|\\(?:frac|sqrt|pi|times|cdot)(?![A-Za-z]))*(?:[\d})]|\\pi)\s*(?:\\cdot\s*)?$"
+    r"(?:^|[=,:]|^\\text[a-z]*\s*\{[^{}]*\})(?:[^A-Za-z\\=,:]|\\(?:frac|sqrt|pi|times|cdot)(?![A-Za-z]))*(?:[\d})]|\\pi)\s*(?:\\cdot\s*)?$"
 )
 
 _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
@@ -32,11 +33,14 @@ _LAYOUT = {
     r"(?<=\d)(?:\$+|\\\)\s*\\\()(?=\d)": "?",  # no number goes on in another formula
     r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]": r"\\\\",
     r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|large|Large|LARGE"
-    r"|huge|rm|bf|it|sf|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|left\s*\.|right\s*\.|left|right)"
+    r"|huge|rm|bf|it|sf|middle|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|left\s*\.|right\s*\.|left|right)"
     r"(?![A-Za-z])|(?:(?<=,) )?(?<!\\)\\!\s*"
     r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\[()\[\]]|(?<!\\)\$": "",
-    r"(?<!\\)\\(?:[,;:> ]|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~": " ",
+    r"(?<!\\)\\(?:[,;:> ]|$|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~": " ",
+    r"\\hspace\s*\{[^{}]*\}": " ",
     r" {2,}": " ",
+    r"(\\(?:text|math)[a-z]*\s*\{[A-Za-z\d./ ]*[A-Za-z])\^\s*(\{[23]\}|[23])\s*\}": r"\1}^\2",  # `\mathrm{cm^2}`
+    r"\\[dt]?frac\s*\{(\\(?:text|mathrm)\s*\{[a-z ]+)\}\}\s*\{\\(?:text|mathrm)\s*\{([a-z ]+)\}\}": r"\1/\2}",
     r"\{([,:])\}|\\([%&])": r"\1\2",
     r"\\\{\s*\\\}": r"\\emptyset ",
 }
@@ -44,7 +48,7 @@ _CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
 _NOT_EQUAL = re.compile(r"\\not\s*=|=\s*/\s*=")
 _EXPONENT = re.compile(r"\^\s*([+-]?\d+)(?=\s+[\d.])")
 _SYNONYMS = {
-    r"\frac": "dfrac tfrac cfrac", r"\binom": "dbinom tbinom", r"\le": "leq leqslant leqq",
+    r"\frac": "dfrac tfrac cfrac nicefrac sfrac", r"\binom": "dbinom tbinom", r"\le": "leq leqslant leqq",
     r"\ge": "geq geqslant geqq", r"\neq": "ne", "<": "lt", ">": "gt", r"\cdot": "ast cdotp", "|": "lvert rvert vert",
     r"\emptyset": "varnothing", r"^\circ": "degree", r"\{": "lbrace", r"\}": "rbrace", "[": "lbrack", "]": "rbrack",
     "(": "langle", ")": "rangle", ":": "colon", r"\infty": "infin", r"\mathbb{R}": "R", r"\ldots": "dots cdots dotsc",
@@ -77,6 +81,7 @@ _NUMBERS = {
     # number.
     r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",
     r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)": r"(\1!)",
+    r"(?<=\d)(?:⟦to⟧| to )(?=\d)": ":",  # a ratio
 }
 # `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
 _BAR, _DOT = r"\\(?:overline|bar|overbar)\s*", r"\\dot\s*"
@@ -98,7 +103,7 @@ _LEAD = re.compile(
     r"(?:\s+of\s+(?:the\s+)?[a-z]{3,})?\s*(?:\bis|\bare|\bequals|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
     re.I,
 )
-_NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧$")
+_NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧(?=$|\^)")
 _ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen""".split()
 _TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
@@ -144,7 +149,7 @@ def normalize(text: str) -> str:
     text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
-    text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(text))
+    text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))
     text = _CJK.sub(_mark_cjk, _CIS.sub(r"(\\cos \1 + i \\sin \1)", text))
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = _replace(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)

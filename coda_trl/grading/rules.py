@@ -20,7 +20,17 @@ from .normalize import normalize
 from .numeric import equal_by_value, is_evaluable, real_value
 from .plain import is_unknown
 from .sets import bounds_of, same_set
-from .structure import APPROXIMATELY, LABEL, LETTERS, RELATIONS, balanced, sequence, simplify_notation, split_top
+from .structure import (
+    APPROXIMATELY,
+    GREEK,
+    LABEL,
+    LETTERS,
+    RELATIONS,
+    balanced,
+    sequence,
+    simplify_notation,
+    split_top,
+)
 from .units import split_unit, units_differ
 
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
@@ -131,12 +141,12 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         return True
     if not answer:
         return False
+    if any(sign in gold + answer for sign in ("=", "\\approx", "\\sim")):
+        return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
     if (decided := numerals_equal(gold, answer)) is not None:
         return decided
     if words_key(gold) is not None and words_key(gold) == words_key(answer):
         return True
-    if any(sign in gold + answer for sign in ("=", "\\approx", "\\sim")):
-        return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
     left, right = split_unit(gold), split_unit(answer)
     if units_differ(left.unit, right.unit):
         return False
@@ -201,9 +211,11 @@ def _is_close(claims: list[str]) -> bool:
 
 
 def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
-    """A chain of equalities may not be false: its constant sides all equal its value."""
-    constants = [side for side in sides if side != value and not LETTERS.search(side) and re.search(r"\d", side)]
-    return all(equal(side, value) for side in constants)
+    """A chain of equalities may not be false: sides without other letters than those of its value equal it."""
+    known = _letters(value)
+    claims = [side for side in sides if "⟦" not in side and not LABEL.match(side) and _letters(side) <= known]
+    claims = [side for side in claims if _letters(side) or re.search(r"\d", side)]
+    return all(equal(side, value) or equal(value, side) for side in claims)
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -215,10 +227,12 @@ def _values(gold: str, answer: str, algebra: Algebra) -> bool:
         return _relations(gold, answer, algebra)
     if split_top(gold, _RATIO)[1] or split_top(answer, _RATIO)[1]:
         return _ratios(gold, answer, equal)
+    if is_sequence:
+        return same_items(gold, answer, equal)
     (gold_parts, gold_union), (answer_parts, answer_union) = split_top(gold, _UNION), split_top(answer, _UNION)
     if gold_union and answer_union:
         return same_elements(gold_parts, answer_parts, equal)
-    return same_items(gold, answer, equal) if is_sequence else _algebraic(gold, answer, algebra)
+    return _algebraic(gold, answer, algebra)
 
 
 def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -247,7 +261,8 @@ def _same_letters(gold: str, answer: str) -> bool:
 
 
 def _letters(text: str) -> set[str]:
-    return set(re.findall("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", text)))
+    names = re.findall(r"\\[A-Za-z]+|[A-Za-z]", text)
+    return {name for name in names if len(name) == 1 or name[1:] in GREEK}
 
 
 def _ratios(gold: str, answer: str, equal: Equal) -> bool:

@@ -170,6 +170,8 @@ class _Reader:
         if not (len(sides) == 2 and len(labels) == 1) and not (len(sides) == 3 and 1 in labels):  # `a < x < b`
             raise _NoSet
         at = 1 if len(sides) == 3 else labels[0]
+        if sides.count(sides[at]) > 1:  # `x > x = 5`
+            raise _NoSet
         self.unknowns.add(sides[at])
         if len(sides) == 2 and LETTERS.search(sides[1 - at]):
             raise _NoSet  # `x < y` is a relation between two unknowns

@@ -18,6 +18,7 @@ _OPENING_OF = {")": "([", "]": "([", "}": "{", "\\}": "\\{"}  # half-open interv
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
 _REVERSED_INTERVAL = re.compile(r"([\[\]])([\s,;]*[^\[\]()\s,;][^\[\](),;]*[,;][^\[\]()]+)([\[\]])")
+_SIGN_OF_INFINITY = re.compile(r"\+ ?(?=\\infty)|(?<=-) (?=\\infty)")
 GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi
     chi psi omega""".split()  # fmt: skip
 _LETTER = rf"(?:(?<![\\A-Za-z])[A-Za-z]|\\(?:{'|'.join(GREEK)})(?![A-Za-z]))"
@@ -98,7 +99,7 @@ def simplify_notation(text: str) -> str:
         text = match.group(1)
     if text.startswith("]") or text.endswith("["):
         text = _REVERSED_INTERVAL.sub(lambda part: "[("[part[1] == "]"] + part[2] + "])"[part[3] == "["], text)
-    return text.replace("+\\infty", "\\infty").replace("+ \\infty", "\\infty")
+    return _SIGN_OF_INFINITY.sub("", text)
 
 
 class Sequence(NamedTuple):

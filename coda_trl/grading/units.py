@@ -40,7 +40,7 @@ _BARE_SHORT = "mm|cm|km|ft|yd|mi|mg|kg|oz|lb|lbs|ml|hr|hrs|min|sec|yr|mph|in|deg
 _NUMBER_WORDS = set("""
     half halve quarter third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth twentieth hundredth
     thousandth teen dozen gross hundred thousand lakh million crore billion trillion quadrillion quintillion
-    percent percentile
+    percent percentile mil mila mille millon millón millone millionen milliard milliarden tausend тысяч миллион
 """.split()) | NUMBER_WORDS  # fmt: skip
 # Words that say something about the value, so that `7 or more` or `not 7` does not become 7; "or" in other languages.
 _NOT_UNITS = set("""
@@ -52,7 +52,7 @@ _NOT_UNITS = set("""
     smaller so sqrt squared than then times to tripled undefined under unless unknown until up versus vs when where
     which with without wrong oder ou o und y et e ili или и
 """.split())  # fmt: skip
-_LETTER = r"[^\W\d_一二三四五六七八九十两半万亿或]"
+_LETTER = r"[^\W\d_一二三四五六七八九十两半百千万萬亿億或]"
 _UNIT_WORDS = re.compile(  # `days, nights` were "days and nights"
     rf"-?\(?{_LETTER}+[.')]*(?:(?:\s+\(?|\s*/\s*|['-]|(?<=s), (?=[a-z]+s\b)){_LETTER}+[.')]*)*"
 )

@@ -17,6 +17,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 MAX_DIGITS = 30_000  # what needs more is wrong
+MAX_POINT_DIGITS = 5000  # at a point that needs more, as `2^x` does for a large x, expressions are not compared
 MAX_FRACTION_DIGITS = 100_000
 _SURE_DIGITS = 50  # of two values that agree, beyond the sizes of their terms
 _POINTS = 11
@@ -50,16 +51,17 @@ class Undecided(Exception):
     """The expressions hold something that has no value here."""
 
 
-def same_value(gold: sympy.Expr, answer: sympy.Expr) -> bool:
+def same_value(gold: sympy.Expr, answer: sympy.Expr, points: list[Point] | None = None) -> bool:
     """
     Whether two expressions have the same value wherever the gold is defined. Letters stand for real numbers.
 
-    Points count at which everything in the gold is a real number; all points if there are none.
+    Of the points (by default `_points`), those count at which everything in the gold is a real number; all if there
+    are none.
 
     Raises:
         [`Undecided`]: if one of them cannot be evaluated.
     """
-    points = _points(gold, answer)
+    points = points or _points(gold, answer)
     compared = []
     for point in points:
         compared.append(_compare(gold, answer, point))
@@ -80,7 +82,8 @@ def proportional(one: sympy.Expr, other: sympy.Expr, positive: bool = False) -> 
         [`Undecided`]: if one of them cannot be evaluated.
     """
     has_i = one.has(sympy.I) or other.has(sympy.I)
-    for point in _points(one, other):
+    points = _points(one, other)
+    for point in points:
         # At a point where neither is 0, their values give the factor, if there is one.
         try:
             values = [_Values(point, 30, has_i).value(side) for side in (one, other)]
@@ -89,7 +92,12 @@ def proportional(one: sympy.Expr, other: sympy.Expr, positive: bool = False) -> 
         if all(abs(value) > 1e-9 for value in values):
             if positive and not (mpmath.im(values[0]) == mpmath.im(values[1]) == 0 < values[0] * values[1]):
                 return False
-            return same_value(one * other.xreplace(point), other * one.xreplace(point))
+            # As symbols of their own: of `x^y` at a point, sympy would look for a simpler form for ever.
+            there = {unknown: sympy.Dummy() for unknown in point}
+            values_there = {there[unknown]: value for unknown, value in point.items()}
+            return same_value(
+                one * other.xreplace(there), other * one.xreplace(there), [at | values_there for at in points]
+            )
     raise Undecided
 
 
@@ -166,6 +174,8 @@ def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, 
         if not point and rough.magnitude < MAX_FRACTION_DIGITS and _is_fraction(gold) and _is_fraction(answer):
             return gold.doit() == answer.doit(), is_real
         digits = 2 * int(rough.magnitude) + 2 * _SURE_DIGITS
+        if point and digits > MAX_POINT_DIGITS:
+            return None
         if digits <= MAX_DIGITS:
             exact = _Values(point, digits, has_i)
             difference = abs(exact.value(gold) - exact.value(answer))
