@@ -31,11 +31,17 @@ class BenchmarkArguments:
     Args:
         benchmarks (`list[str]`):
             Names, `NAME=LOCATION` to read one from a file or another hub id, `custom=PATH`, or `ladder`.
+        prompt_column (`str`, *optional*, defaults to `"prompt"`):
+            Column of `custom` that holds the prompt (text or messages).
+        solution_column (`str`, *optional*, defaults to `"solution"`):
+            Column of `custom` that holds the gold answer.
         limit (`int`, *optional*):
             Only the first so many problems of each.
     """
 
     benchmarks: list[str]
+    prompt_column: str = "prompt"
+    solution_column: str = "solution"
     limit: int | None = None
 
     def __post_init__(self):
@@ -68,8 +74,9 @@ def main() -> None:
     try:
         config, arguments = parse()
         locate(config.model_name_or_path, config.base_model_name_or_path)  # a wrong path, before data is fetched
+        columns = arguments.prompt_column, arguments.solution_column
         benchmarks = [
-            load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit)
+            load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit, columns)
             for spec in arguments.benchmarks
         ]
         summary = evaluate(config, benchmarks)

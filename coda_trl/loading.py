@@ -58,6 +58,11 @@ def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[
     defaults = [path.with_name(beside) for path in files.config if beside and path.with_name(beside).is_file()]
     settings: dict[str, Any] = {}
     for path in [*defaults, *files.config, *files.overlay]:
+        if not path.is_file():
+            folder = path if path.is_dir() else path.parent
+            there = ", ".join(sorted(file.name for file in folder.glob("*.yaml")))
+            remedy = f"Files in {folder}: {there}" if there else "`coda-recipes` writes the recipes into ./recipes"
+            raise ValueError(f"There is no file {path}. {remedy}.")
         with path.open(encoding="utf-8") as file:  # errors of YAML name it
             found = yaml.safe_load(file)
         if not isinstance(found, dict):
@@ -101,9 +106,12 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
         raise ValueError(f"`reward_funcs` has {name!r}, but must hold a dotted path or any of: {known}.")
     sys.path.append(os.getcwd())
     try:
-        return vars(importlib.import_module(module))[function]
-    except (ImportError, KeyError) as error:
-        raise ValueError(f"`reward_funcs` has {name!r}, but that cannot be imported: {error!r}.") from error
+        found = vars(importlib.import_module(module))
+    except ImportError as error:
+        raise ValueError(f"`reward_funcs` has {name!r}, but {module} cannot be imported: {error}.") from error
+    if function not in found:
+        raise ValueError(f"`reward_funcs` has {name!r}, but {module} has no {function!r}.")
+    return found[function]
 
 
 def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:

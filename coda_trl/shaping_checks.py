@@ -1,5 +1,6 @@
 """What `shape_rewards` takes: its choices, the ranges of its parameters, the shapes and values of its tensors."""
 
+from numbers import Real
 from typing import Literal, get_args
 
 import torch
@@ -25,6 +26,9 @@ def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | 
     for name, value, choices in (("method", method, Method), ("length_stats", length_stats, LengthStats)):
         if value not in get_args(choices):
             fail(name, value, f"one of {', '.join(map(repr, get_args(choices)))}")
+    for name, value in parameters.items():
+        if not isinstance(value, Real):
+            fail(name, value, "a number")
     # Written as `not (lower <= value <= upper)`, NaN fails as well.
     for name in ("alpha", "gamma", "tau_easy", "tau_hard"):
         if not 0 <= parameters[name] <= 1:

@@ -38,7 +38,7 @@ def test_objective_is_the_paper_s_and_nothing_else_of_trl_changes():
     ("field", "values"),
     {
         "length_shaping": ["coad", "", None],
-        "coda_alpha": [-0.1, 1.01, nan],
+        "coda_alpha": [-0.1, 1.01, nan, "0.2", None],
         "coda_beta": [-0.1, inf, nan],
         "coda_tau_easy": [-0.1, 1.01, 0.2, nan],
         "coda_tau_hard": [-0.1, 1.01, 0.8, nan],

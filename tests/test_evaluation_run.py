@@ -368,7 +368,7 @@ def test_a_killed_run_resumes_without_losing_or_doubling_a_sample(tiny_model, tm
     assert summary["sessions"][-1]["samples"] == 30 - kept
 
 
-def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path):
+def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path, caplog):
     ladder = load_benchmark("ladder")
     assert len(ladder.problems) == 600
     assert [problem["rung"] for problem in ladder.problems][:7] == [1, 2, 3, 4, 5, 6, 1]
@@ -378,8 +378,10 @@ def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path):
         p["prompt"] for p in ladder.problems.select(range(6))
     ]
     path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"question": "What is 1 + 1?", "gold": "2"}) + "\n")
+    mine = load_benchmark(f"custom={path}", token_budget=512, columns=("question", "gold"))
+    assert "the first prompt of" in caplog.text
     path.write_text(json.dumps({"prompt": "What is 1 + 1?", "solution": "2"}) + "\n")
-    mine = load_benchmark(f"custom={path}", token_budget=512)
     assert mine.name == "mine"
     assert mine.problems[0]["prompt"][-1]["content"] == "What is 1 + 1? Think for 512 tokens."
     assert mine.grade([r"\boxed{2}", r"\boxed{3}"], [mine.problems[0]] * 2) == [True, False]

@@ -138,8 +138,8 @@ def error_line(caplog) -> str:
     ("changes", "message"),
     [
         ("--reward_funcs nothing_reward", "'nothing_reward', but must hold a dotted path"),
-        ("--reward_funcs json.nothing", "'json.nothing', but that cannot be imported"),
-        ("--reward_funcs no_such_module.reward", "'no_such_module.reward', but that cannot be imported"),
+        ("--reward_funcs json.nothing", "'json.nothing', but json has no 'nothing'"),
+        ("--reward_funcs no_such_module.reward", "'no_such_module.reward', but no_such_module cannot be imported"),
         (
             "--reward_weights 1 2",
             "`reward_weights` is [1.0, 2.0], but must have one weight for each of ladder_reward.",
@@ -168,9 +168,11 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
     [
         ("--coda_aplha 0.3", "There is no setting `coda_aplha`. Did you mean `coda_alpha`?"),
         ("--config typo.yaml", "There is no setting `coda_aplha`. Did you mean `coda_alpha`?"),
-        ("--config gone.yaml", "No such file or directory: 'gone.yaml'"),
+        ("--config gone.yaml", "There is no file gone.yaml. Files in .: broken.yaml, empty.yaml, list.yaml"),
+        ("--config recipes/ladder/coda.yaml", "There is no file recipes/ladder/coda.yaml. `coda-recipes` writes"),
+        ("--config folder", "There is no file folder. Files in folder: a.yaml"),
         ("--config broken.yaml", "broken.yaml"),
-        ("--overlay gone.yaml", "No such file or directory: 'gone.yaml'"),
+        ("--overlay gone.yaml", "There is no file gone.yaml"),
         ("--overlay empty.yaml", "empty.yaml holds None, but must hold settings"),
         ("--config list.yaml", "list.yaml holds ['coda_alpha'], but must hold settings"),
         ("--overlay none.yaml", "`dataset` is [], but must name a data set"),
@@ -180,6 +182,8 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
 )
 def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, caplog, changes, message):
     monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("folder/a.yaml").touch()
     Path("broken.yaml").write_text("coda_alpha: [0.3\n")
     Path("empty.yaml").touch()
     Path("list.yaml").write_text("- coda_alpha\n")

@@ -160,8 +160,8 @@ def _parts(name: str, location: str = "") -> tuple[str, ...]:
         close = difflib.get_close_matches(name, known, n=1)
         raise DataError(
             f"There is no data set {name!r}{f' (did you mean {close[0]!r}?)' if close else ''}. Known: "
-            f"{', '.join(known)}. For a file or another hub id write `NAME=LOCATION`, such as `deepscaler={name}`, "
-            "or `custom=...` for one of your own (`prompt_column`, `solution_column`)."
+            f"{', '.join(known)}. For a file or another hub id write `NAME=LOCATION`; `custom=LOCATION` is your own "
+            "(`prompt_column`, `solution_column`)."
         )
     parts = TRAINING_SETS[name]
     if location and len(parts) > 1:

@@ -1,5 +1,6 @@
 """Benchmarks by name: those of the paper, your own files, and the arithmetic ladder."""
 
+import logging
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,15 @@ from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.dataset import as_row
 from .benchmarks import Benchmark, Problem
 
+logger = logging.getLogger(__name__)
+
 
 def load_benchmark(
-    spec: str, token_budget: int | None = None, prompt_format: str = "chat", limit: int | None = None
+    spec: str,
+    token_budget: int | None = None,
+    prompt_format: str = "chat",
+    limit: int | None = None,
+    columns: tuple[str, str] = ("prompt", "solution"),
 ) -> Benchmark:
     """
     Loads a benchmark with its grader: `coda_trl.grading`, but for the ladder an exact one.
@@ -23,14 +30,15 @@ def load_benchmark(
     Args:
         spec (`str`):
             A name in `coda_trl.data.BENCHMARKS`, `NAME=LOCATION` to read it from a file or another hub id,
-            `custom=PATH` for a file with columns `prompt` and `solution`, or `ladder`: 100 problems of each rung, in
-            turn.
+            `custom=PATH` for your own file, or `ladder`: 100 problems of each rung, in turn.
         token_budget (`int`, *optional*):
             Ask for this many tokens in every prompt, for L1.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"` or `"plain"` (bare text, for base models without a chat template).
         limit (`int`, *optional*):
             Take only the first so many problems.
+        columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
+            Columns of `custom` that hold the prompt and the gold.
 
     Raises:
         DataError: If the name is unknown, or the data is missing or damaged.
@@ -56,14 +64,18 @@ def load_benchmark(
         rows = [as_row(sample_problem(rung, draws[rung])) for _ in range(100) for rung in RUNGS]
         dataset, grade = Dataset.from_list(rows), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
-        dataset, grade = load_source(spec), _grade_math
+        dataset, grade = load_source(spec, columns), _grade_math
         if name == "custom":
+            if "boxed" not in str(dataset[0]["prompt"]):
+                logger.warning(
+                    "The grader reads the last `\\boxed{}` of an answer, but the first prompt of %s asks for none: "
+                    "append `coda_trl.data.INSTRUCTION` to every prompt.", location,
+                )  # fmt: skip
             name = Path(location).name
             name = name.removesuffix(next(filter(name.endswith, SUFFIXES), ""))
     else:
         raise DataError(
-            f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=PATH for a file with "
-            "columns `prompt` and `solution`."
+            f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=PATH for your own."
         )
     if limit is not None:
         dataset = dataset.select(range(min(limit, len(dataset))))
