@@ -1,19 +1,12 @@
 """The benchmark of recipes on GPUs, rehearsed on the CPU: what it records, and that it says when a run failed."""
 
 import json
-from pathlib import Path
 
 import pytest
 from transformers import AutoConfig, GenerationConfig
 
 import recipes
 from recipes import peak_memory, print_result, summarise
-
-
-def run(out: Path, *options: str) -> tuple[int, dict]:
-    code = recipes.main(["--model", "qwen3-4b", "--tiny", "--out", str(out), *options])
-    (path,) = out.glob("recipes-tiny-*.json")
-    return code, json.loads(path.read_text())["results"][0]
 
 
 def test_random_model_ends_texts_at_about_a_quarter(tmp_path):
@@ -26,7 +19,9 @@ def test_random_model_ends_texts_at_about_a_quarter(tmp_path):
 @pytest.mark.slow
 def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
     kinds = ["full", "lognormal", "lognormal-trl"]
-    code, result = run(tmp_path, "--gpus", "2", "--steps", *kinds)
+    code = recipes.main(["--model", "qwen3-4b", "--tiny", "--out", str(tmp_path), "--gpus", "2", "--steps", *kinds])
+    (path,) = tmp_path.glob("recipes-tiny-*.json")
+    (result,) = json.loads(path.read_text())["results"]
     assert (code, result["error"]) == (0, None), result["log"]
     full, *short = zip(*(rank["steps"] for rank in result["ranks"]), strict=True)
     assert [length for step in full for length in step["lengths"]] == [64] * 8  # 4 micro-batches of 1, twice
@@ -45,12 +40,11 @@ def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
     assert result["estimate"]["training_peak"] > 0
 
 
-@pytest.mark.slow
 def test_a_run_that_does_not_end_is_reported(tmp_path):
-    code, result = run(tmp_path, "--gpus", "1", "--seconds", "-100")
-    assert code == 1
-    assert "time limit" in result["error"]
-    assert result["rows"] == []
+    recipes.save_random_model("qwen3-4b", tmp_path / "model", tiny=True)
+    args = recipes.parse_arguments(["--model", "qwen3-4b", "--gpus", "1", "--tiny"])
+    result = recipes.run(args, "none", tmp_path / "model", tmp_path, seconds=-100)
+    assert "time limit" in result["error"] and result["rows"] == []
 
 
 def test_a_step_is_summed_up_over_its_processes(capsys):

@@ -462,10 +462,11 @@ def test_samples_with_a_prompt_that_is_no_text_are_shown(report, prompt):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.slow
-def test_answers_and_references_of_no_tokens_are_shown(tmp_path):
+def test_answers_and_references_of_no_tokens_are_shown(tmp_path, request):
     runs = {"none": write_samples(tmp_path / "a", token_factor=0), "some": write_samples(tmp_path / "b")}
     for reference in runs:
         tables = read_tables(build_report(runs, reference, tmp_path / "report"))["tables"]
+        request.getfixturevalue("undrawn")
         assert column(tables["tokens"], "b", "none")["text"] == "0.0"
     assert column(tables["tokens"], "b", "Δ none")["text"] == "−100%"
     summaries = {
