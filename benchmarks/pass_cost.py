@@ -1,16 +1,12 @@
 r"""
 What a forward and backward pass costs besides its tokens, by the times that `microbatch.py` measured.
 
-    python benchmarks/pass_cost.py [benchmarks/results/microbatch-nvidia-h200.json]
+    python benchmarks/pass_cost.py [benchmarks/results/microbatch-nvidia-h200.json ...]
 
 Fits the seconds of every grouped step by a constant, the number of passes, the padded tokens, and their attention
-(rows times squared width), to least squares of relative errors. Then predicts what plans of micro-batches take: that
-with the fewest passes (measured in `microbatch-fewest-passes-nvidia-h200.json`), and the cheapest for several costs of
-a pass. The H100 was measured with as many passes as TRL's, always eight: there the constant counts as part of the
-passes.
-
-`--others` are times of more rollouts a step. What share of the limit they reach follows from the full batches of the
-first file, of which they have too few.
+(rows times squared width), to least squares of relative errors. The files were measured with different plans of
+micro-batches: the cheapest, that with the fewest passes, and, on the H100, as many passes as TRL, always eight. There
+the constant counts as part of the passes.
 """
 
 import argparse
@@ -19,13 +15,11 @@ from bisect import bisect_left
 from pathlib import Path
 
 import numpy as np
-from microbatch import MICRO_BATCHES, PROMPT_LENGTH, draw_lengths, summarise
+from microbatch import MICRO_BATCHES, PROMPT_LENGTH
 
-from coda_trl.microbatch import PASS_COST, WIDTH_MULTIPLE, cheapest_fill
+from coda_trl.microbatch import WIDTH_MULTIPLE, cheapest_fill
 
-SEEDS = range(20)
-SIZES = ((8192, 16), (8192, 64), (16_384, 16), (16_384, 64), (16_384, 128))  # longest completion, rollouts
-ROWS = 2  # of a micro-batch, at both
+LONGEST = 16_384 + PROMPT_LENGTH  # tokens of a row
 
 
 def fill(widths: list[int], budget: int) -> list[int]:
@@ -47,11 +41,10 @@ def fewest_passes(widths: list[int], budget: int) -> list[int]:
     return small_passes(widths, len(fill(widths, budget)))
 
 
-def widths_and_budget(lengths: list[int], longest: int) -> tuple[list[int], int]:
-    """What the trainer plans from: widths of the rows, widest first, and the tokens that a micro-batch may hold."""
+def widths_of(lengths: list[int], longest: int) -> list[int]:
+    """Widths of the rows as the trainer rounds them, widest first."""
     rounded = (-(-(length + PROMPT_LENGTH) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE for length in lengths)
-    widths = sorted((min(width, longest + PROMPT_LENGTH) for width in rounded), reverse=True)
-    return widths, ROWS * widths[0]
+    return sorted((min(width, longest + PROMPT_LENGTH) for width in rounded), reverse=True)
 
 
 def features(widths: list[int], counts: list[int]) -> np.ndarray:
@@ -66,7 +59,7 @@ def fit(steps: list[dict]) -> np.ndarray:
     rows, seconds = [], []
     for step in steps:
         if step["side"] == "grouped" and "seconds" in step:
-            widths, _ = widths_and_budget(step["lengths"], step["longest"])
+            widths = widths_of(step["lengths"], step["longest"])
             budget = step.get("micro_batch_rows", len(widths) // MICRO_BATCHES) * widths[0]
             plans = [cheapest_fill(widths, budget, most=MICRO_BATCHES)]
             plans += [fewest_passes(widths, budget), small_passes(widths, MICRO_BATCHES)]
@@ -85,57 +78,13 @@ def fit(steps: list[dict]) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(__file__).parent / "results/microbatch-nvidia-h200.json"
-    parser.add_argument("results", type=Path, nargs="?", default=default, help="Times (default: %(default)s).")
-    parser.add_argument("--others", type=Path, nargs="*", default=[], help="Times of other rollouts a step.")
-    args = parser.parse_args()
-    content = json.loads(args.results.read_text())
-    seconds = fit(content["steps"])
-    token = seconds[2] + seconds[3] * (max(SIZES)[0] + PROMPT_LENGTH)
-    print(f"{content['about']['model']} on {content['about']['hardware']}:")
-    print(
-        f"a step {seconds[0]:.2f} s, a pass {seconds[1]:.3f} s or {seconds[1] / token:,.0f} tokens of the longest rows"
-    )
-
-    print("\nShares of a step's seconds: its own, its passes', padding's, tokens'; passes; padding among tokens")
-    for longest, rollouts in SIZES:
-        for distribution in ("lognormal", "bimodal"):
-            found = []
-            for seed in SEEDS[:5]:
-                lengths = draw_lengths(distribution, longest, rollouts, seed)
-                widths, budget = widths_and_budget(lengths, longest)
-                row = features(widths, cheapest_fill(widths, budget, most=len(widths) // ROWS))
-                tokens = np.array(lengths) + PROMPT_LENGTH
-                needed = tokens.sum() * seconds[2] + (tokens**2).sum() * seconds[3]
-                own, passes, whole = seconds[0], row[1] * seconds[1], row @ seconds
-                parts = [own, passes, whole - own - passes - needed, needed]
-                found.append([*(part / whole for part in parts), row[1], 1 - tokens.sum() / row[2]])
-            own, passes, padding, needed, number, padded = np.mean(found, axis=0)
-            shares = f"{own:>6.0%}{passes:>6.0%}{padding:>6.0%}{needed:>6.0%}{number:>7.1f}{padded:>6.0%}"
-            print(f"{longest:>7} {rollouts:>8} {distribution:<9} {shares}")
-
-    costs = (PASS_COST // 2, PASS_COST, PASS_COST * 2)
-    print("\nSeconds a step, and passes, by plan (mean of 20 draws)")
-    print(f"{'longest':>7} {'rollouts':>8} {'lengths':<9} {'fewest':>12}" + "".join(f"{cost:>12}" for cost in costs))
-    for longest, rollouts in SIZES[:1] + SIZES[2:4]:
-        for distribution in ("lognormal", "bimodal"):
-            found = []
-            for seed in SEEDS:
-                widths, budget = widths_and_budget(draw_lengths(distribution, longest, rollouts, seed), longest)
-                plans = [fewest_passes(widths, budget)]
-                plans += [cheapest_fill(widths, budget, most=rollouts // ROWS, pass_cost=cost) for cost in costs]
-                found.append([(features(widths, plan) @ seconds, len(plan)) for plan in plans])
-            cells = "".join(f"{time:>7.2f} {passes:>4.1f}" for time, passes in np.mean(found, axis=0))
-            print(f"{longest:>7} {rollouts:>8} {distribution:<9} {cells}")
-
-    full = [step for step in content["steps"] if step["distribution"] == "equal"]
-    for path in args.others:
-        steps = [step for step in json.loads(path.read_text())["steps"] if step["distribution"] != "equal"]
-        print(f"\n{path.stem}: seconds a step (median), share of the limit")
-        for row in summarise(full + steps):
-            if row["grouped_seconds"] and row["share_of_limit"]:
-                cells = f"{row['grouped_seconds']:>7.2f}{row['share_of_limit']:>6.0%}"
-                print(f"{row['longest']:>7} {row['rollouts']:>8.0f} {row['distribution']:<9} {cells}")
+    names = ("nvidia-h200", "fewest-passes-nvidia-h200", "nvidia-h100-80gb-hbm3")
+    default = [Path(__file__).parent / f"results/microbatch-{name}.json" for name in names]
+    parser.add_argument("results", type=Path, nargs="*", default=default, help="Times of steps.")
+    for path in parser.parse_args().results:
+        own, each, token, attention = fit(json.loads(path.read_text())["steps"])
+        tokens = each / (token + attention * LONGEST)
+        print(f"{path.stem}: a step {own:.2f} s, a pass {each:.3f} s or {tokens:,.0f} tokens of the longest rows")
 
 
 if __name__ == "__main__":

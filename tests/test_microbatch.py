@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import math
+import re
 import sys
 from itertools import accumulate, combinations, pairwise
 from pathlib import Path
@@ -283,18 +284,11 @@ def test_trl_still_has_what_the_hooks_build_on():
     assert "model(**model_inputs, labels=labels, fused_lm_head=True)" in scoring
 
 
-@pytest.mark.parametrize(
-    ("results", "costs"),
-    [
-        ("microbatch-nvidia-h200.json", "a step 0.82 s, a pass 0.175 s or 5,670 tokens"),
-        ("microbatch-fewest-passes-nvidia-h200.json", "a step 0.45 s, a pass 0.116 s or 3,375 tokens"),
-    ],
-)
-def test_the_cost_of_a_pass_follows_from_the_committed_times(results, costs, monkeypatch, capsys):
+def test_the_cost_of_a_pass_follows_from_the_committed_times(monkeypatch, capsys):
+    """`PASS_COST` and docs/performance.md."""
     folder = Path(__file__).parent.parent / "benchmarks"
     monkeypatch.syspath_prepend(folder)
     pass_cost = importlib.import_module("pass_cost")
-    monkeypatch.setattr(pass_cost, "SEEDS", range(1))  # of the plans that it prints further down
-    monkeypatch.setattr(sys, "argv", ["pass_cost.py", str(folder / "results" / results)])
+    monkeypatch.setattr(sys, "argv", ["pass_cost.py"])
     pass_cost.main()
-    assert costs in capsys.readouterr().out  # docs/performance.md
+    assert re.findall(r"or ([\d,]+) tokens", capsys.readouterr().out) == ["5,670", "3,375", "19,540"]
