@@ -23,12 +23,16 @@ export MALLOC_TOP_PAD_ := 67108864
 install: $(VENV)/.installed ## Make .venv with the pinned versions
 
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"This is Python %d.%d, but 3.11 or newer is needed: make PYTHON=python3.12 ..." % sys.version_info[:2])'
 	@echo "Installing into $(VENV), which takes some minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@# First and by exact version: a range would fetch a build for GPUs where a smaller one is at hand.
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@# Setuptools warns of every editable installation.
+	PYTHONWARNINGS="ignore:Editable installation" \
+		$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
 quickstart: install ## Train GRPO and CODA on the ladder, print the table, write plots and the report

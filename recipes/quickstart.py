@@ -100,7 +100,7 @@ def train() -> None:
 
 def show(rungs: list[dict], console: Console) -> None:
     """Prints accuracy and tokens per rung."""
-    table = Table(title="Accuracy and tokens by numbers to add (8 samples, temperature 0.6); diff.: CODA against GRPO")
+    table = Table(title="Accuracy and tokens by numbers to add; diff.: CODA against GRPO")
     accuracy = ("acc. %\nstart", "\nGRPO", "\nCODA", "points\ndiff.")
     tokens = ("tokens\nstart", "\nGRPO", "\nCODA", "\ndiff.")
     for heading in ("\nrung", "to\nadd", *accuracy, *tokens):
@@ -139,7 +139,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     train()
     models = {"start": CHECKPOINT} | {method: str(OUT / method) for method in METHODS}
-    console.print("Evaluating the start, GRPO and CODA: 600 problems, 8 answers each.")
+    console.print("Evaluating the start, GRPO and CODA: 600 problems, 8 answers each, temperature 0.6.")
     results = {name: evaluate_ladder(model, str(OUT / f"{name}-eval")) for name, model in models.items()}
     rungs = [
         {"rung": rows[0]["rung"], "samples": rows[0]["samples"]} | dict(zip(results, rows, strict=True))

@@ -284,7 +284,8 @@ def about(table, run):
 
 def test_a_partial_run_moves_no_number_of_the_others(report):
     runs = {"GRPO": answers(), "CODA": answers(0.5)}
-    before, _ = report(runs, "GRPO")
+    before, text = report(runs, "GRPO")
+    assert "Sorted are all 20 problems." in text and "Problems: b (20)." in text
     after, text = report(runs | {"L1@64": answers()[:24]}, "GRPO")  # 6 problems
     for key in ("difficulty_bands", "difficulty_buckets", "best_budgets", "overthinking"):
         assert about(after["tables"][key], "CODA") == about(before["tables"][key], "CODA") != [], key

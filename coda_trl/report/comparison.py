@@ -169,9 +169,10 @@ class ComparedRuns:
 
     @property
     def extent(self) -> str:
-        """How many problems are sorted and of which benchmarks, by view."""
+        """How many problems are sorted, by view, and of which benchmarks where that is not what all runs answered."""
         if len({view.extent for view in self.views}) == 1:
-            return f"{self.views[0].extent}."
+            count, _, benchmarks = self.views[0].extent.partition(": ")
+            return f"all {count}." if self.problems == f"Problems: {benchmarks}." else f"{self.views[0].extent}."
         return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
 
     @property
