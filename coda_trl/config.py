@@ -73,16 +73,16 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
             `"none"` (plain GRPO), `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`, `"linear"`, `"alp"`, `"gr3"`.
             Those of L1 need a column `n_gold` in the dataset: the token budget that the prompt asks for.
         coda_alpha (`float`, *optional*, defaults to `0.2`):
-            Strength of the penalty on long correct rollouts of easy prompts, in [0, 1].
+            Strength of the penalty on long correct rollouts of easy prompts, in [0, 1] so that none earns less than 0.
         coda_beta (`float`, *optional*, defaults to `0.2`):
             Strength of the bonus on long correct rollouts of hard prompts, at least 0.
         coda_tau_easy (`float`, *optional*, defaults to `0.75`):
-            Group success rate above which a prompt counts as easy, in [0, 1].
+            Group success rate above which a prompt counts as easy, in [0, 1]. At 1 there is no penalty.
         coda_tau_hard (`float`, *optional*, defaults to `0.25`):
-            Group success rate below which a prompt counts as hard, in [0, `coda_tau_easy`].
+            Group success rate below which a prompt counts as hard, in [0, `coda_tau_easy`]. At 0 there is no bonus.
         length_stats (`str`, *optional*, defaults to `"group"`):
-            Rollouts whose lengths a length is normalised by: `"group"`, all of the group (the paper's text), or
-            `"correct"`, the correct ones (the published code).
+            Rollouts whose lengths a length is normalised by, in `"coda"` and `"vlp"`: `"group"`, all of the group that
+            can be scored (the paper's text), or `"correct"`, the correct ones (the published code).
         bonus_on_incorrect (`bool`, *optional*, defaults to `False`):
             Whether wrong rollouts get the hard-side bonus too. For the paper's ablation only: lengths run away.
         vlp_gamma (`float`, *optional*, defaults to `0.1`):

@@ -104,36 +104,11 @@ def shape_rewards(
             Group size `G`.
         method (`str`, *optional*, defaults to `"coda"`):
             One of the above.
-        alpha (`float`, *optional*, defaults to `0.2`), beta (`float`, *optional*, defaults to `0.2`):
-            CODA: strengths of the easy-side penalty, in [0, 1] so that a correct rollout never earns less than 0, and
-            of the hard-side bonus, at least 0.
-        tau_easy (`float`, *optional*, defaults to `0.75`), tau_hard (`float`, *optional*, defaults to `0.25`):
-            CODA: success rates above which a group is easy, and below which it is hard. At 1 there is no penalty, at 0
-            no bonus.
-        length_stats (`str`, *optional*, defaults to `"group"`):
-            CODA and VLP: whose lengths give mean and standard deviation: all scorable rollouts of the group
-            (`"group"`, the paper) or the correct ones (`"correct"`, the published code; a single correct rollout has
-            relative length 0.5).
-        bonus_on_incorrect (`bool`, *optional*, defaults to `False`):
-            CODA: give the hard-side bonus to wrong rollouts as well (the paper's ablation; lengths run away).
-        gamma (`float`, *optional*, defaults to `0.1`):
-            VLP: strength of the penalty, in [0, 1].
-        tau (`float`, *optional*, defaults to `0.75`), zeta (`float`, *optional*, defaults to `0.5`):
-            ASRR: success rate above which lengths are penalised, and strength of the penalty, at least 0.
-        window (`float`, *optional*, defaults to `2048`):
-            ASRR: tokens beyond the shortest correct rollout at which the penalty is full.
-        eta (`float`, *optional*, defaults to `3e-4`):
-            L1: reward per token of distance from the budget, at least 0.
+        alpha, beta, ..., gr3_alpha:
+            Parameters of the methods. [`CodaGRPOConfig`] explains each, most with the method in front of its name, as
+            in `coda_alpha`.
         n_gold (`torch.Tensor` of shape `(P*G,)`, *optional*):
             L1: token budget of each rollout. Required.
-        linear_weight (`float`, *optional*, defaults to `0.25`):
-            Linear: what the longest rollout of a group with success rate 1 loses, at least 0.
-        alp_beta (`float`, *optional*, defaults to `1e-7`):
-            ALP: reward per token at success rate 1, at least 0. The default is the paper's, which is next to nothing
-            unless rewards are then divided by the standard deviation of the group. Otherwise take about `0.3` by the
-            largest number of tokens.
-        gr3_alpha (`float`, *optional*, defaults to `0.33`):
-            GR3: strength of the rescaling, at least 0. A correct rollout of mean length gets `1 / (1 + gr3_alpha)`.
         unbiased (`bool`, *optional*, defaults to `True`):
             Whether the variance is divided by the count less one (the published code) or by the count.
 
@@ -167,37 +142,33 @@ def shape_rewards(
         "gr3_alpha": gr3_alpha,
     }  # fmt: skip
     check_parameters(method, length_stats, **parameters)
-    dtype = torch.promote_types(rewards.dtype, torch.float32)
-    rewards = rewards.to(dtype)
+    rewards = rewards.to(torch.promote_types(rewards.dtype, torch.float32))
     check_batch(rewards, lengths, num_generations, method, n_gold)
 
     reward = rewards.view(-1, num_generations)
-    length = lengths.to(reward.device, dtype).view(-1, num_generations)
-    # Arithmetic with zeros, ones and NaN takes the place of masks, which are several times as slow on a CPU.
-    correct = reward.nan_to_num(nan=0.0)
-    blank = reward - correct  # NaN for rollouts that cannot be scored, 0 for all others
-    scorable = (1 + blank).nan_to_num(nan=0.0)
-
-    success_rate = correct.sum(dim=1) / scorable.sum(dim=1)  # 0 / 0 = NaN for a group without a scorable rollout
-    w_easy, w_hard = _gates(success_rate, tau_easy, tau_hard)
+    length = lengths.to(reward).view_as(reward)  # also its device and type
+    correct, scorable = reward == 1, ~reward.isnan()
+    s = correct.sum(dim=1, keepdim=True) / scorable.sum(dim=1, keepdim=True, dtype=reward.dtype)  # 0 / 0 = NaN
     group = Group(
         correct=correct,
         scorable=scorable,
         length=length,
         relative_length=_relative_length(length, correct if length_stats == "correct" else scorable, unbiased),
-        success_rate=success_rate.nan_to_num(nan=0.0)[:, None],
-        w_easy=w_easy[:, None],
-        w_hard=w_hard[:, None],
-        n_gold=None if n_gold is None else n_gold.to(reward.device, dtype).view(-1, num_generations),
+        success_rate=s,
+        # The paper's Eq. 3. Of a group that cannot be scored, s is NaN, and both gates are shut.
+        w_easy=torch.where(s > tau_easy, (s - tau_easy) / (1 - tau_easy), 0),
+        w_hard=torch.where(s < tau_hard, (tau_hard - s) / tau_hard, 0),
+        n_gold=None if n_gold is None else n_gold.to(reward).view_as(reward),
     )
     delta = METHODS[method](group, bonus_on_incorrect=bonus_on_incorrect, **parameters)
+    delta, relative_length = (torch.where(scorable, each, torch.nan) for each in (delta, group.relative_length))
     return ShapedRewards(
         rewards=(reward + delta).flatten(),
-        delta=(blank + delta).flatten(),
-        relative_length=(blank + group.relative_length).flatten(),
-        success_rate=success_rate,
-        w_easy=w_easy,
-        w_hard=w_hard,
+        delta=delta.flatten(),
+        relative_length=relative_length.flatten(),
+        success_rate=group.success_rate.flatten(),
+        w_easy=group.w_easy.flatten(),
+        w_hard=group.w_hard.flatten(),
     )
 
 
@@ -205,11 +176,11 @@ def shape_rewards(
 class Group:
     """All that a method may look at, for `P` groups of `G` rollouts at once: shape `(P, G)`, or `(P, 1)`."""
 
-    correct: torch.Tensor  # base reward: 1 for correct rollouts, 0 for all others
-    scorable: torch.Tensor  # 0 for rollouts that cannot be scored, 1 for all others
+    correct: torch.Tensor  # whether a rollout is right
+    scorable: torch.Tensor  # whether it can be scored
     length: torch.Tensor  # tokens, also of rollouts that cannot be scored: leave them out of every statistic
     relative_length: torch.Tensor  # of the sigmoid, in (0, 1)
-    success_rate: torch.Tensor  # `(P, 1)`; 0 for a group without a scorable rollout
+    success_rate: torch.Tensor  # `(P, 1)`; NaN for a group without a scorable rollout
     w_easy: torch.Tensor  # `(P, 1)`
     w_hard: torch.Tensor  # `(P, 1)`
     n_gold: torch.Tensor | None  # token budgets
@@ -220,18 +191,17 @@ class Group:
 
 
 def _none(group: Group, **_) -> torch.Tensor:
-    return torch.zeros_like(group.correct)
+    return torch.zeros_like(group.length)
 
 
 def _coda(group: Group, *, alpha: float, beta: float, bonus_on_incorrect: bool, **_) -> torch.Tensor:
-    bonus, penalty = beta * group.w_hard, alpha * group.w_easy
-    if bonus_on_incorrect:
-        return (bonus * group.scorable - penalty * group.correct) * group.relative_length
-    return (bonus - penalty) * group.correct * group.relative_length
+    bonus = beta * group.w_hard * group.relative_length
+    penalty = alpha * group.w_easy * group.relative_length
+    return torch.where(group.correct, bonus - penalty, bonus if bonus_on_incorrect else 0)
 
 
 def _vlp(group: Group, *, gamma: float, **_) -> torch.Tensor:
-    return -gamma * group.correct * group.relative_length
+    return torch.where(group.correct, -gamma * group.relative_length, 0)
 
 
 def _asrr(group: Group, *, tau: float, zeta: float, window: float, **_) -> torch.Tensor:
@@ -245,24 +215,23 @@ def _l1_exact(group: Group, *, eta: float, **_) -> torch.Tensor:
 
 
 def _l1_max(group: Group, *, eta: float, **_) -> torch.Tensor:
-    return group.correct * ((eta * (group.n_gold - group.length)).clamp(-1, 1) - 1) / 2
+    share = (1 + (eta * (group.n_gold - group.length)).clamp(-1, 1)) / 2
+    return torch.where(group.correct, share - 1, 0)
 
 
 def _linear(group: Group, *, linear_weight: float, **_) -> torch.Tensor:
-    longest = (group.length * group.scorable).amax(dim=1, keepdim=True)
+    longest = torch.where(group.scorable, group.length, 0).amax(dim=1, keepdim=True)
     return -linear_weight * group.success_rate * group.length / longest.clamp(min=1)
 
 
 def _alp(group: Group, *, alp_beta: float, **_) -> torch.Tensor:
-    one_solved = 1 / group.scorable.sum(dim=1, keepdim=True).clamp(min=1)
+    one_solved = 1 / group.scorable.sum(dim=1, keepdim=True, dtype=group.length.dtype)
     return -alp_beta * torch.maximum(group.success_rate, one_solved) * group.length
 
 
 def _gr3(group: Group, *, gr3_alpha: float, **_) -> torch.Tensor:
-    count = group.scorable.sum(dim=1, keepdim=True).clamp(min=1)
-    mean = (group.length * group.scorable).sum(dim=1, keepdim=True) / count
-    excess = gr3_alpha * group.length
-    return -group.correct * excess / (mean + excess).clamp(min=EPSILON)  # 1 / (1 + x) - 1 = -x / (1 + x)
+    excess = gr3_alpha * group.length / _mean(group.length, group.scorable).clamp(min=EPSILON)
+    return torch.where(group.correct, 1 / (1 + excess) - 1, 0)
 
 
 METHODS: dict[Method, Callable[..., torch.Tensor]] = {
@@ -271,26 +240,21 @@ METHODS: dict[Method, Callable[..., torch.Tensor]] = {
 }  # fmt: skip
 
 
-def _gates(success_rate: torch.Tensor, tau_easy: float, tau_hard: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both gates of every group, the paper's Eq. 3. `tau_easy` 1 and `tau_hard` 0 close their gates."""
-    s = success_rate.nan_to_num(nan=tau_easy)  # nothing is known of an unscorable group: neither easy nor hard
-    w_easy = (s - tau_easy).clamp(min=0) / (1 - tau_easy) if tau_easy < 1 else torch.zeros_like(s)
-    w_hard = (tau_hard - s).clamp(min=0) / tau_hard if tau_hard > 0 else torch.zeros_like(s)
-    return w_easy, w_hard
+def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool) -> torch.Tensor:
+    """Sigmoid of the lengths, normalised by mean and deviation of the counted rollouts. 0.5 without a spread."""
+    # Measured from the shortest counted rollout, float32 tells long rollouts apart that differ by a token or by none.
+    length = length - _shortest(length, counted)
+    deviation = length - _mean(length, counted)
+    squares = torch.where(counted, deviation.square(), 0).sum(dim=1, keepdim=True)
+    std = (squares / (counted.sum(dim=1, keepdim=True) - int(unbiased)).clamp(min=1)).sqrt()
+    return torch.sigmoid(torch.where(std > 0, deviation / (std + EPSILON), 0))
+
+
+def _mean(length: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Mean length of each group's counted rollouts. NaN if there is none."""
+    return torch.where(counted, length, 0).sum(dim=1, keepdim=True) / counted.sum(dim=1, keepdim=True)
 
 
 def _shortest(length: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Shortest length of each group among the rollouts whose `counted` is 1 and not 0. Infinite if there is none."""
-    return (length - counted.log()).amin(dim=1, keepdim=True)  # log 0 = -inf
-
-
-def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool) -> torch.Tensor:
-    """Sigmoid of the lengths, normalised by mean and deviation of the rollouts whose `counted` is 1 and not 0."""
-    count = counted.sum(dim=1, keepdim=True)
-    # Measured from the shortest counted rollout, float32 tells long rollouts apart that differ by a token or by none.
-    length = length - _shortest(length, counted).nan_to_num(posinf=0.0)
-    mean = (length * counted).sum(dim=1, keepdim=True) / count.clamp(min=1)
-    deviation = length - mean
-    squares = (deviation.square() * counted).sum(dim=1, keepdim=True)
-    std = (squares / (count - int(unbiased)).clamp(min=1)).sqrt()
-    return torch.sigmoid(deviation * std.sign() / (std + EPSILON))  # sign 0: no spread, no ranking
+    """Shortest length of each group's counted rollouts. Infinite if there is none."""
+    return torch.where(counted, length, torch.inf).amin(dim=1, keepdim=True)

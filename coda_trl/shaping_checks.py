@@ -66,17 +66,15 @@ def check_batch(
         )
     if lengths.shape != rewards.shape:
         raise ValueError(f"`lengths` has shape {tuple(lengths.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-    # Each of the two sums is 0 if all is well. Only if not is it worth the time to look for the culprit.
-    values = rewards.nan_to_num(nan=0.0)
-    if (values * (1 - values)).abs().sum() != 0:
-        invalid = (rewards != 0) & (rewards != 1) & ~rewards.isnan()
+    valid = (rewards == 0) | (rewards == 1) | rewards.isnan()
+    if not valid.all():
         raise ValueError(
-            f"`rewards` holds {rewards[invalid][0].item()!r}, but length shaping is defined for correctness rewards: "
+            f"`rewards` holds {rewards[~valid][0].item()!r}, but length shaping is defined for correctness rewards: "
             "0, 1, or NaN where a rollout cannot be scored."
         )
-    if (lengths.abs() - lengths).sum() != 0:  # NaN if a length is infinite or NaN, which is not 0 either
-        invalid = ~((lengths >= 0) & (lengths < torch.inf))
-        raise ValueError(f"`lengths` holds {lengths[invalid][0].item()!r}, but must be token counts (0 or more).")
+    valid = (lengths >= 0) & (lengths < torch.inf)
+    if not valid.all():
+        raise ValueError(f"`lengths` holds {lengths[~valid][0].item()!r}, but must be token counts (0 or more).")
     if method in NEED_BUDGET:
         if n_gold is None:
             raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
