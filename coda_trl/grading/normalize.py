@@ -76,7 +76,7 @@ _THOUSANDS = re.compile(r"\\[{}]|[()\[\]]|(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _NUMBERS = {
     r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])": r"\1\\times 10^{\2}",
-    r"\^\s*([+-]\d+|\d{2,})": r"^{\1}",
+    r"\^\s*([+-]\d+|\d{2,}|\\frac\{[^{}]*\}\{[^{}]*\})": r"^{\1}",
     # TeX takes one letter or digit as the index: without braces, the base of `\log_2 8` reads as a number before a
     # number.
     r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",

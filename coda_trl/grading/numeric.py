@@ -238,6 +238,8 @@ class _Evaluator:
         if name == "sqrt":
             index = self.group("[", "]") if self.peek() == "[" else Fraction(2)
             return self.raised(self.group(), 1 / index)
+        if name == "binom":
+            return self.binomial(self.group(), self.group())
         if name == "ln":
             return self.logarithm(self.constant("e", math.e))
         if name == "log" and self.take("_"):
@@ -247,6 +249,13 @@ class _Evaluator:
         if name in GREEK and self.peek() != "_":
             return self.symbol(name)
         raise _Unknown
+
+    def binomial(self, top: Number, bottom: Number) -> Number:
+        n, k = int(top.real), int(bottom.real)
+        if (n, k) != (top, bottom) or not 0 <= k <= n <= MAX_POWER:
+            raise _Unknown
+        value = Fraction(math.comb(n, k))
+        return self.bounded(value) if self.formal else complex(value)
 
     def logarithm(self, base: Number) -> Number:
         argument = self.atom()

@@ -40,6 +40,7 @@ _MARKS = re.compile(" ?[⟦⟧] ?")
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
 # Degrees with minutes, other primes, and lists that go on are compared as text.
 _ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ|'")
+_FRACTION_BEFORE_FACTOR = re.compile(r"(?<![\w.}^)])(\d+)/(\d+)(?=\s*(?:[A-Za-z(]|\\(?:pi|sqrt)))")
 _CONTENT = re.compile(r"[^\W_]")
 
 
@@ -284,5 +285,11 @@ def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
         return False
     if gold in _INFINITE or answer in _INFINITE:
         return gold == answer
+    # `1/2x` may mean a half of x, too
+    readings = {answer, _FRACTION_BEFORE_FACTOR.sub(r"\\frac{\1}{\2}", answer)}
+    return any(_same_value(gold, reading, algebra) for reading in readings)
+
+
+def _same_value(gold: str, answer: str, algebra: Algebra) -> bool:
     by_value = equal_by_value(gold, answer)
     return algebra.equal(gold, answer) if by_value is None else by_value
