@@ -236,7 +236,11 @@ def test_runs_of_the_collapse_demonstration_are_only_trained_and_drawn(make_queu
     rows = {row["method"]: row for row in read_results(tmp_path / "r.jsonl")}
     assert rows["ungated_group"]["complete"] and rows["coda_group"]["settings"]["length_shaping"] == "coda"
     assert rows["ungated_group"]["settings"]["scale_rewards"] == "group"
-    tables.build(list(rows.values()), tmp_path)
+    rows["ungated_group"]["training"]["log"]["all_wrong_tokens"] = [300] * 14
+    table = tables.build(list(rows.values()), tmp_path)["collapse"]
+    first, second = table.splitlines()[4:6]
+    assert first.startswith("| CODA, scaled by group, seed 0 | ") and first.endswith(" | – |")
+    assert second.startswith("| Ungated penalty, scaled by group, seed 0 | ") and "–" not in second
     assert (tmp_path / "collapse.png").stat().st_size > 0
 
 

@@ -5,10 +5,11 @@ python -m experiments.math.tables --results runs/math/results.jsonl --pages runs
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from coda_trl.evaluation.bootstrap import Estimate
 from coda_trl.evaluation.comparison import benchmark_seed, compare
@@ -50,12 +51,15 @@ PHASE_TITLES = {
     "update": "Update",
 }
 COLLAPSE_LABELS = {
+    "grpo": "GRPO",
     "coda": "CODA",
     "coda_group": "CODA, scaled by group",
-    "ungated": "ungated penalty",
-    "ungated_group": "ungated penalty, scaled by group",
+    "ungated": "Ungated penalty",
+    "ungated_group": "Ungated penalty, scaled by group",
 }
 COLLAPSE_SEEDS = (0, 1)
+COLLAPSE_COLUMNS = {name: of for name, of in TRAINING_COLUMNS.items() if name != "Cut off (%)"}
+COLLAPSE_COLUMNS |= {"Tokens, all wrong": ("all_wrong_tokens", 1)}
 WARM = 3  # steps that meet new shapes, start the grader, and run beside the start of another training
 
 
@@ -84,15 +88,22 @@ def scan_table(scan: Row) -> Table:
     return Table("scan", "The scan of the start", "T = 1, 8 samples a problem.", header, rows)
 
 
+def _ends(row: Row, columns: Mapping[str, tuple[str, int]], steps: int | None = None) -> list[Cell]:
+    """Means of metrics over the first and over the last steps of a training, or of so many of its steps."""
+    cells = []
+    for name, scale in columns.values():
+        values = pd.Series(row["training"]["log"].get(name, [None])[:steps], dtype=float)
+        ends = (number(part.mean(), scale, 0).text for part in (values[:SMOOTH], values[-SMOOTH:]))
+        cells.append(Cell(MISSING if values.isna().all() else " → ".join(ends)))
+    return cells
+
+
 def trainings_table(rows: Sequence[Row]) -> Table:
     """How each training went."""
     lines = []
     for row in rows:
-        training, line = row["training"], [label(row), number(row["training"]["steps"], digits=0)]
-        for name, scale in TRAINING_COLUMNS.values():
-            values = np.array(training["log"][name], dtype=float)
-            ends = (number(float(np.nanmean(part)), scale, 0).text for part in (values[:SMOOTH], values[-SMOOTH:]))
-            line.append(Cell(" → ".join(ends)))
+        training = row["training"]
+        line = [label(row), number(training["steps"], digits=0), *_ends(row, TRAINING_COLUMNS)]
         lines.append([*line, number(float(np.median(training["step_seconds"])), digits=1), text(row["device"])])
     header = ["", "Steps", *TRAINING_COLUMNS, "Seconds a step", "Card"]
     caption = f"Rollouts of the training: means over the first and over the last {SMOOTH} steps."
@@ -134,6 +145,20 @@ def rewards_table(rows: Sequence[Row]) -> Table:
         "over all answers; tokens of right and of wrong answers, means over groups. Seed 0 did not log them."
     )
     return Table("rewards", "What the gates pay", caption, header, lines)
+
+
+def collapse_table(rows: Sequence[Row]) -> Table:
+    """How the runs of `collapse.py` went, beside those of the matrix."""
+    lines = []
+    for row in sorted(rows, key=lambda row: (row["seed"], list(COLLAPSE_LABELS).index(row["method"]))):
+        steps = min(row["training"]["steps"], COLLAPSE_STEPS)
+        name = text(f"{COLLAPSE_LABELS[row['method']]}, seed {row['seed']}")
+        lines.append([name, number(steps, digits=0), *_ends(row, COLLAPSE_COLUMNS, steps)])
+    caption = (
+        f"Rollouts of the training: means over the first {SMOOTH} steps and over the last {SMOOTH} of those that are "
+        "counted. Seed 0 of GRPO and CODA did not log all-wrong prompts."
+    )
+    return Table("collapse", "Collapse demonstration", caption, ["", "Steps", *COLLAPSE_COLUMNS], lines)
 
 
 def evaluations_table(rows: Sequence[Row]) -> Table:
@@ -232,7 +257,9 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] in COLLAPSE_SEEDS]
     if any(row["method"] in COLLAPSE for row in collapse):
         shown = ("reward", "tokens", "all_wrong_tokens")
-        draw_steps(collapse, COLLAPSE_LABELS, shown, COLLAPSE_STEPS, folder / "collapse.png")
+        drawn = [row for row in collapse if row["method"] != "grpo"]
+        draw_steps(drawn, COLLAPSE_LABELS, shown, COLLAPSE_STEPS, folder / "collapse.png")
+        tables.append(collapse_table(collapse))
     if evaluated:
         tables += [evaluations_table(evaluated), levels_table(evaluated), differences_table(evaluated)]
     if start is not None:
