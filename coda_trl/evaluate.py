@@ -30,7 +30,7 @@ class BenchmarkArguments:
 
     Args:
         benchmarks (`list[str]`):
-            Names, `NAME=LOCATION` to read one from a file or another hub id, `custom=PATH`, or `ladder`.
+            Names, `NAME=LOCATION` to read one from a file or another hub id, `custom=LOCATION` for yours, or `ladder`.
         prompt_column (`str`, *optional*, defaults to `"prompt"`):
             Column of `custom` that holds the prompt (text or messages).
         solution_column (`str`, *optional*, defaults to `"solution"`):

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import GRPOConfig, ModelConfig
 
 from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_config, load_training_set
+from .data.loading import name_of
 from .help_texts import help_from_docstring
 from .rewards import REWARD_FUNCTIONS
 
@@ -144,7 +145,19 @@ def load_tokenizer(
     return tokenizer, find_stop_tokens(tokenizer, load_generation_config(name, revision), prompt_format)
 
 
-def load_prompts(specs: Sequence[str], data_args: DataArguments, seed: int) -> Dataset:
-    """The prompts of a training or evaluation set, the long ones too. `seed` is that of length budgets."""
+def load_prompts(specs: Sequence[str], data_args: DataArguments, seed: int, split: str = "train") -> Dataset:
+    """
+    The prompts of a training or evaluation set, the long ones too. `seed` is that of length budgets, `split` that of
+    `custom` sets on the hub.
+    """
     columns = (data_args.prompt_column, data_args.solution_column)
-    return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed=seed, columns=columns)
+    return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed, columns, split)
+
+
+def load_evaluation_prompts(data_args: DataArguments, seed: int) -> dict[str, Dataset]:
+    """As [`load_prompts`], the evaluation sets by name. Raises a `ValueError` if two have one name."""
+    specs = data_args.eval_dataset or []
+    names = list(map(name_of, specs))
+    if len(set(names)) < len(names):
+        raise ValueError(f"`eval_dataset` has two sets of one name: {', '.join(names)}. Rename a file.")
+    return {name: load_prompts([spec], data_args, seed, "test") for name, spec in zip(names, specs, strict=True)}

@@ -34,7 +34,15 @@ from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
 from .help_texts import explain_unknown
-from .loading import RewardArguments, check_evaluation, find_rewards, load_prompts, load_tokenizer, read_settings
+from .loading import (
+    RewardArguments,
+    check_evaluation,
+    find_rewards,
+    load_evaluation_prompts,
+    load_prompts,
+    load_tokenizer,
+    read_settings,
+)
 from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished
 from .trainer import CodaGRPOTrainer
 
@@ -114,16 +122,20 @@ def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any]) -> tuple[str
     return checkpoint, finished
 
 
-def load_dataset(
-    specs: Sequence[str] | None, data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, args: CodaGRPOConfig
-) -> Dataset | None:
-    """The prompts of a training or evaluation set, without those that are too long."""
-    if not specs:
-        return None
-    dataset = load_prompts(specs, data_args, args.seed)
-    dataset, _ = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length, args.chat_template_kwargs)
-    logger.info("%s: %s prompts.", " + ".join(specs), f"{len(dataset):,}")
-    return dataset
+def load_datasets(
+    data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, args: CodaGRPOConfig
+) -> tuple[Dataset, Dataset | dict[str, Dataset] | None]:
+    """The prompts to train and to evaluate on, without those that are too long. Several evaluation sets have names."""
+
+    def short(name: str, dataset: Dataset) -> Dataset:
+        dataset, _ = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length, args.chat_template_kwargs)
+        logger.info("%s: %s prompts.", name, f"{len(dataset):,}")
+        return dataset
+
+    evaluation = load_evaluation_prompts(data_args, args.seed)  # the short ones first: either name may be wrong
+    evaluation = {name: short(name, dataset) for name, dataset in evaluation.items()}
+    training = short(" + ".join(data_args.dataset), load_prompts(data_args.dataset, data_args, args.seed))
+    return training, evaluation if len(evaluation) > 1 else next(iter(evaluation.values()), None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -169,9 +181,7 @@ def train(
 
     try:
         tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
-        eval_dataset, train_dataset = (  # the short one first: either name may be wrong
-            load_dataset(specs, data_args, tokenizer, args) for specs in (data_args.eval_dataset, data_args.dataset)
-        )
+        train_dataset, eval_dataset = load_datasets(data_args, tokenizer, args)
     except ValueError as problem:
         logger.error("%s", problem)
         return 1

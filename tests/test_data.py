@@ -16,6 +16,7 @@ from coda_trl.data import (
     BENCHMARKS,
     SOURCES,
     TRAINING_SETS,
+    DataArguments,
     DataError,
     DatasetUnavailableError,
     load_evaluation_set,
@@ -26,8 +27,11 @@ from coda_trl.data import (
 from coda_trl.data.answers import gsm8k_answer, last_boxed
 from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
 from coda_trl.data.solved_percentage import check_solved_percentage
+from coda_trl.evaluation.loading import load_benchmark
+from coda_trl.loading import load_evaluation_prompts
 
 DATA = Path(__file__).parent / "fixtures" / "data"
+QUESTION = {"role": "user", "content": "What is 1 + 1?"}
 
 
 def rows_of(name: str) -> list[dict]:
@@ -120,15 +124,59 @@ def test_sources_join_into_one_set():
     assert dataset[0]["level"] is None and dataset[5]["level"] == "Level 1"
 
 
+def test_a_column_of_another_type_in_another_set_is_left_out_by_name(tmp_path, caplog):
+    rows = [{"problem": "What is 1 + 1?", "answer": "2", "level": 1, "subject": "sums"}]
+    other = write_lines(tmp_path / "deepscaler.jsonl", rows)
+    dataset = load_training_set([f"deepscaler={other}", f"math_level1={DATA}/math_hub.jsonl"])
+    assert "level" not in dataset.column_names and dataset[0]["subject"] == "sums"
+    assert "Left out, as they have another type in another data set: level." in caplog.text
+    pictured = [{"prompt": [QUESTION | {"name": "me"}], "solution": "2"}]
+    with pytest.raises(DataError, match="Column 'prompt' has several types"):
+        load_training_set([f"custom={write_lines(tmp_path / 'mine.jsonl', pictured)}", f"deepscaler={other}"])
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """What was asked of the hub: id, configuration and split."""
+    asked = []
+
+    def load_dataset(name, config, split):
+        asked.append((name, config, split))
+        return [{"prompt": "What is 1 + 1?", "solution": "2"}]
+
+    monkeypatch.setattr("coda_trl.data.reading.load_dataset", load_dataset)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("location", "config", "split"),
+    [("me/sums", None, None), ("me/sums:main", "main", None), ("me/sums:main:dev", "main", "dev"),
+     ("me/sums::dev", None, "dev")],
+)  # fmt: skip
+def test_a_hub_id_may_name_configuration_and_split_and_evaluation_reads_the_test_split(hub, location, config, split):
+    spec = f"custom={location}"
+    load_training_set(spec)
+    assert load_benchmark(spec).name == "sums"
+    load_evaluation_prompts(DataArguments(eval_dataset=[spec]), seed=0)
+    assert hub == [("me/sums", config, split or default) for default in ("train", "test", "test")]
+
+
+def test_too_many_colons_in_a_hub_id_are_an_error(hub):
+    with pytest.raises(DataError, match="write `ID:CONFIG:SPLIT`"):
+        load_source("custom=me/sums:main:dev:more")
+
+
+def test_two_evaluation_sets_of_one_name_are_an_error():
+    with pytest.raises(ValueError, match="two sets of one name: ladder, ladder"):
+        load_evaluation_prompts(DataArguments(eval_dataset=["ladder=2", "ladder=3"]), seed=0)
+
+
 def test_ladder_is_generated_to_size():
     assert len(load_training_set("ladder=7")) == 7
     assert set(load_training_set("ladder_easy=60")["rung"]) == {1, 2, 3}
     assert set(load_training_set("ladder_hard=20")["rung"]) == {6}
     with pytest.raises(DataError, match="write a number of rows"):
         load_source("ladder=many")
-
-
-QUESTION = {"role": "user", "content": "What is 1 + 1?"}
 
 
 @pytest.mark.parametrize(

@@ -120,12 +120,13 @@ def test_own_columns_own_reward_and_evaluation_while_training(recipe, trainers, 
     )
     monkeypatch.chdir(tmp_path)
     TRAIN.main([*recipe, "--dataset", "custom=mine.jsonl", "--prompt_column", "question", "--solution_column", "gold",
-                "--eval_dataset", "custom=mine.jsonl", "--eval_strategy", "steps", "--eval_steps", "1",
+                "--eval_dataset", "custom=mine.jsonl", "ladder=8", "--eval_strategy", "steps", "--eval_steps", "1",
                 "--per_device_eval_batch_size", "8", "--reward_funcs", "my_rewards.long_enough",
                 "--max_steps", "1"])  # fmt: skip
     (trainer,) = trainers
-    (evaluation,) = [log for log in trainer.state.log_history if "eval_reward" in log]
-    assert evaluation["eval_reward"] == 1.0 and trainer.train_dataset[0]["solution"] == "2"
+    mine, ladder = [log for log in trainer.state.log_history if "eval_reward" in log]  # foreign columns meet nowhere
+    assert "eval_mine_runtime" in mine and "eval_ladder_runtime" in ladder
+    assert mine["eval_reward"] == 1.0 and trainer.train_dataset[0]["solution"] == "2"
 
 
 def error_line(caplog) -> str:

@@ -14,13 +14,14 @@ class DataArguments:
     Args:
         dataset (`list[str]`, *optional*, defaults to `["mixed"]`):
             Training data: `mixed`, `easy`, `hard`, or names as in [`load_source`] (`NAME` or `NAME=LOCATION`);
-            `custom=LOCATION` is your own file or hub id.
+            `custom=LOCATION` is your own file or hub id (`ID:CONFIG:SPLIT`, by default the split `train`).
         prompt_column (`str`, *optional*, defaults to `"prompt"`):
             Column of the `custom` data set that holds the prompt (text or messages).
         solution_column (`str`, *optional*, defaults to `"solution"`):
             Column of the `custom` data set that holds the gold answer.
         eval_dataset (`list[str]`, *optional*):
-            What to evaluate on while training, named in the same way; `eval_strategy` and `eval_steps` say when.
+            What to evaluate on while training, named in the same way (by default the split `test`), each with metrics
+            of its own; `eval_strategy` and `eval_steps` say when.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"`: prompts go through the chat template. `"plain"`: as they are, for base models without one.
         max_prompt_length (`int`, *optional*, defaults to `1024`):

@@ -3,13 +3,14 @@
 import difflib
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import pyarrow
-from datasets import Dataset, concatenate_datasets
+from datasets import Dataset, Value, concatenate_datasets
 
 from .prompts import add_length_budget, to_plain_text
-from .reading import DataError, Row, read_rows
+from .reading import SUFFIXES, DataError, Row, is_local, read_rows
 from .sources import BENCHMARKS, SOURCES, TRAINING_SETS, Schema, custom_schema
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ _NAME_COLUMNS = " Name yours: `--prompt_column` and `--solution_column`, in Pyth
 _OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
 
 
-def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) -> Dataset:
+def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution"), split: str = "train") -> Dataset:
     """
     Loads one data set.
 
@@ -37,8 +38,11 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) ->
         spec (`str`):
             `NAME`, from the hub, or `NAME=LOCATION`, from a file or another hub id. `NAME` is a key of [`SOURCES`] (or
             of [`TRAINING_SETS`], if that is one source). `ladder=2000` makes 2,000 rows; `custom=LOCATION` is yours.
+            A hub id may name a configuration and a split: `ID:CONFIG:SPLIT`, `ID::SPLIT`.
         columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
             Columns of `custom` that hold the prompt (text or messages) and the gold.
+        split (`str`, *optional*, defaults to `"train"`):
+            Split of `custom` on the hub, if its location names none.
 
     Returns:
         `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all columns
@@ -66,7 +70,8 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution")) ->
     location = location or source.hub
     if location is None:
         raise DataError(f"The data set {name!r} has no place on the hub. Give a file: `{name}=PATH`.")
-    rows = read_rows(location, source.configs, source.splits)
+    splits = (split,) if name == "custom" else source.splits
+    rows = read_rows(location, source.configs, splits)
     schemas = (custom_schema(*columns),) if name == "custom" else source.schemas
     schema = _match_schema(name, location, schemas, list(rows[0]))
     if source.select is not None:
@@ -98,6 +103,7 @@ def load_training_set(
     length_budget: Sequence[int] | None = None,
     seed: int = 42,
     columns: tuple[str, str] = ("prompt", "solution"),
+    split: str = "train",
 ) -> Dataset:
     """
     Loads a training set, made up of one or more data sets.
@@ -113,19 +119,46 @@ def load_training_set(
             Seed of the budgets.
         columns (`tuple[str, str]`, *optional*, defaults to `("prompt", "solution")`):
             Columns of `custom`, see [`load_source`].
+        split (`str`, *optional*, defaults to `"train"`):
+            Split of `custom`, see [`load_source`].
 
     Returns:
-        `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget.
+        `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget. Of several data sets,
+            without the columns that have not the same type in all, which a warning names.
     """
     specs = [specs] if isinstance(specs, str) else specs
     parts = []
     for spec in specs:
         name, _, location = spec.partition("=")
-        parts += [load_source(spec, columns)] if location else [load_source(part) for part in _parts(name)]
-    dataset = concatenate_datasets(parts) if len(parts) > 1 else parts[0]
+        parts += [load_source(spec, columns, split)] if location else [load_source(part) for part in _parts(name)]
+    dataset = _join(parts) if len(parts) > 1 else parts[0]
     if length_budget is not None:
         dataset = add_length_budget(dataset, *length_budget, seed=seed)
     return to_plain_text(dataset) if prompt_format == "plain" else dataset
+
+
+def name_of(spec: str) -> str:
+    """Name of a data set in tables and metrics: of `custom`, that of its file or hub id."""
+    name, _, location = spec.partition("=")
+    if name != "custom":
+        return name
+    file = Path(location if is_local(location) else location.partition(":")[0]).name
+    return file.removesuffix(next(filter(file.endswith, SUFFIXES), ""))
+
+
+def _join(parts: list[Dataset]) -> Dataset:
+    types: dict[str, set[str]] = {}
+    for part in parts:
+        for column, feature in part.features.items():
+            types.setdefault(column, set()).add(str(feature))
+    differ = sorted(column for column, found in types.items() if len(found - {str(Value("null"))}) > 1)
+    if own := [column for column in differ if column in _OWN_COLUMNS]:
+        raise DataError(
+            f"Column {own[0]!r} has several types: {'; '.join(sorted(types[own[0]]))}. Give it one in all."
+        )
+    if differ:
+        logger.warning("Left out, as they have another type in another data set: %s.", ", ".join(differ))
+    return concatenate_datasets([part.remove_columns([*set(differ) & set(part.features)]) for part in parts])
 
 
 def load_evaluation_set(spec: str) -> Dataset:

@@ -36,16 +36,22 @@ def read_rows(location: str, configs: Sequence[str | None] = (None,), splits: Se
 
     Args:
         location (`str`):
-            Path of a file with one of the endings in `SUFFIXES`, or id of a hub data set.
+            Path of a file with one of the endings in `SUFFIXES`, or id of a hub data set: `ID`, `ID:CONFIG` or
+            `ID:CONFIG:SPLIT`, where an empty one is not named.
         configs (`Sequence[str]`, *optional*, defaults to `(None,)`), splits (`Sequence[str]`, *optional*, defaults to `("train",)`):
-            Hub configurations, and splits of each, to read one after the other. Not used for a file.
+            Hub configurations, and splits of each, to read one after the other, where the location names none. Not
+            used for a file.
 
     Raises:
         DataError: If a file is missing, empty or damaged (with its name and line).
         DatasetUnavailableError: If a hub data set cannot be fetched.
     """  # noqa: E501
     if not is_local(location):
-        return [row for config in configs for split in splits for row in _read_hub(location, config, split)]
+        name, config, split, *more = (*location.split(":"), "", "")
+        if any(more):
+            raise DataError(f"{location!r} has too many colons: write `ID:CONFIG:SPLIT`.")
+        configs, splits = [config] if config else configs, [split] if split else splits
+        return [row for config in configs for split in splits for row in _read_hub(name, config, split)]
     rows = read_file(Path(location).expanduser())
     if not rows:
         raise DataError(f"{location} holds no rows.")
@@ -58,8 +64,8 @@ def _read_hub(name: str, config: str | None, split: str) -> list[Row]:
     except Exception as error:  # the hub client raises many kinds; each means that these rows cannot be had
         where = f"{name}{'' if config is None else f' (configuration {config!r})'}, split {split!r}"
         raise DatasetUnavailableError(
-            f"The hub data set {where} could not be loaded: {type(error).__name__}: {error}. Without access to the "
-            "hub, give a local copy (`NAME=PATH`)."
+            f"The hub data set {where} could not be loaded: {type(error).__name__}: {error}. Another configuration or "
+            "split is `NAME=ID:CONFIG:SPLIT`. Without access to the hub, give a local copy (`NAME=PATH`)."
         ) from error
 
 

@@ -23,7 +23,7 @@ from ..data import (
     load_evaluation_set,
     published_rows,
 )
-from ..loading import check_evaluation, load_prompts
+from ..loading import check_evaluation, load_evaluation_prompts, load_prompts
 from .findings import Finding, error, warning
 
 
@@ -43,8 +43,7 @@ def check_eval_data(data_args: DataArguments, args: GRPOConfig) -> Iterator[Find
     """Loads the prompts that a run is evaluated on, if any."""
     try:
         check_evaluation(data_args, args)
-        if data_args.eval_dataset:
-            load_prompts(data_args.eval_dataset, data_args, args.seed)
+        load_evaluation_prompts(data_args, args.seed)
     except DatasetUnavailableError as problem:
         yield warning("eval_dataset", f"{problem} It was not checked.")
     except ValueError as problem:

@@ -3,12 +3,11 @@
 import logging
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 from datasets import Dataset
 
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
-from ..data.reading import SUFFIXES
+from ..data.loading import name_of
 from ..grading import default_pool
 from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.dataset import as_row
@@ -30,7 +29,8 @@ def load_benchmark(
     Args:
         spec (`str`):
             A name in `coda_trl.data.BENCHMARKS`, `NAME=LOCATION` to read it from a file or another hub id,
-            `custom=PATH` for your own file, or `ladder`: 100 problems of each rung, in turn.
+            `custom=LOCATION` for yours (on the hub `ID:CONFIG:SPLIT`, by default the split `test`), or `ladder`: 100
+            problems of each rung, in turn.
         token_budget (`int`, *optional*):
             Ask for this many tokens in every prompt, for L1.
         prompt_format (`str`, *optional*, defaults to `"chat"`):
@@ -64,18 +64,15 @@ def load_benchmark(
         rows = [as_row(sample_problem(rung, draws[rung])) for _ in range(100) for rung in RUNGS]
         dataset, grade = Dataset.from_list(rows), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
-        dataset, grade = load_source(spec, columns), _grade_math
-        if name == "custom":
-            if "boxed" not in str(dataset[0]["prompt"]):
-                logger.warning(
-                    "The grader reads the last `\\boxed{}` of an answer, but the first prompt of %s asks for none: "
-                    "append `coda_trl.data.INSTRUCTION` to every prompt.", location,
-                )  # fmt: skip
-            name = Path(location).name
-            name = name.removesuffix(next(filter(name.endswith, SUFFIXES), ""))
+        dataset, grade = load_source(spec, columns, split="test"), _grade_math
+        if name == "custom" and "boxed" not in str(dataset[0]["prompt"]):
+            logger.warning(
+                "The grader reads the last `\\boxed{}` of an answer, but the first prompt of %s asks for none: "
+                "append `coda_trl.data.INSTRUCTION` to every prompt.", location,
+            )  # fmt: skip
     else:
         raise DataError(
-            f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=PATH for your own."
+            f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=LOCATION for yours."
         )
     if limit is not None:
         dataset = dataset.select(range(min(limit, len(dataset))))
@@ -83,7 +80,7 @@ def load_benchmark(
         dataset = add_length_budget(dataset, token_budget, token_budget)
     if prompt_format == "plain":
         dataset = to_plain_text(dataset)
-    return Benchmark(name, dataset, grade)
+    return Benchmark(name_of(spec), dataset, grade)
 
 
 def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
