@@ -196,13 +196,14 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         num_tokens, *tokens = self.accelerator.reduce(tokens).tolist()
         if self._skips:
             self._metrics["train"]["coda/skipped_token_ratio"].append(1 - sum(tokens) / max(num_tokens, 1))
-        num_planned = sum(map(len, plan))
-        # Shares are 1 on average, over empty micro-batches too.
+        # Shares are relative to the mean micro-batch, empty ones counted: of all rows and tokens, and of planned ones.
+        all_rows, all_tokens = num_rows / len(batches), max(num_tokens, 1) / len(batches)
+        planned_rows, planned_tokens = sum(map(len, plan)) / len(batches), sum(tokens) / len(batches)
         for micro_batch, rows, num in zip(micro_batches, plan, tokens, strict=True):
-            micro_batch["row_share"] = len(rows) * len(batches) / num_rows
-            micro_batch["token_share"] = num * len(batches) / max(num_tokens, 1)
-            micro_batch["planned_row_share"] = len(rows) * len(batches) / num_planned
-            micro_batch["planned_token_share"] = num * len(batches) / sum(tokens) if any(tokens) else math.nan
+            micro_batch["row_share"] = len(rows) / all_rows
+            micro_batch["token_share"] = num / all_tokens
+            micro_batch["planned_row_share"] = len(rows) / planned_rows
+            micro_batch["planned_token_share"] = num / planned_tokens if planned_tokens else math.nan
         # In front, since gradients are synchronised after the last.
         empty = [{} for _ in range(len(batches) - len(micro_batches))]
         micro_batches[0]["num_empty"] = len(empty)
