@@ -172,6 +172,8 @@ def test_an_adapter_is_applied_to_the_base_it_names(tiny_model, tmp_path):
     assert by_key(tmp_path / "adapter-out") != by_key(tmp_path / "base-out")
     with pytest.raises(ValueError, match="is no adapter"):
         locate(tiny_model, base_model_name_or_path="other")
+    with pytest.raises(ValueError, match="adapter is an adapter of 'elsewhere', which is no folder here"):
+        locate(str(tmp_path / "adapter"), base_model_name_or_path="elsewhere")
 
 
 def test_a_finished_run_draws_nothing_again_and_a_larger_n_only_what_is_new(tiny_model, tmp_path):

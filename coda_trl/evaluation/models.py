@@ -49,6 +49,13 @@ def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) 
         settings = json.load(file)
     model = base_model_name_or_path or settings["base_model_name_or_path"]
     _check_folder(model)
+    try:
+        AutoConfig.from_pretrained(model)
+    except OSError as error:  # such as a path from the folder that the adapter was trained in
+        raise ValueError(
+            f"{model_name_or_path} is an adapter of {model!r}, which is no folder here, and the hub did not give it: "
+            "say where it is by base_model_name_or_path"
+        ) from error
     return ModelFiles(model, model_name_or_path, settings.get("r"))
 
 
