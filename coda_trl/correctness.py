@@ -1,16 +1,12 @@
-"""Rewards: whether they suit the data, which one is shaped, whether it says right or wrong, if anything is right."""
+"""Which reward is shaped, whether it says right or wrong, and if anything is right."""
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 # Rewards of TRL and of this package that say right or wrong.
 _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
-# What the trainers call reward functions with, beside the columns of the data set.
-_ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
-_READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
 _BATCHES_TO_WARN = 3
 
 
@@ -82,51 +78,6 @@ def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int) -
 def says_right_or_wrong(rewards: torch.Tensor) -> bool:
     """Whether all rewards are 0, 1 or NaN."""
     return bool(((rewards == 0) | (rewards == 1) | rewards.isnan()).all())
-
-
-def check_call(reward: Callable, name: str, argument: str, columns: Sequence[str]) -> None:
-    """
-    Raises a `ValueError` if a reward function does not take what the trainers call it with.
-
-    Args:
-        reward (`Callable`), name (`str`):
-            The function and its name.
-        argument (`str`), columns (`Sequence[str]`):
-            What the trainer calls the data set, and its columns.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.correctness import check_call
-    >>> from coda_trl.rewards import accuracy_reward
-
-    >>> check_call(accuracy_reward, "accuracy_reward", "train_dataset", ["prompt", "answer"])
-    Traceback (most recent call last):
-    ValueError: The reward function 'accuracy_reward' cannot be called: missing a required argument: 'solution'. ...
-
-    ```
-    """
-    given = {*_ARGUMENTS, *columns} - {"prompt", "completion"}
-    try:
-        inspect.signature(reward).bind(**dict.fromkeys(given))
-    except TypeError as problem:
-        missing = "missing" in str(problem)
-        remedy = "Rename the column that holds it" if missing else "Let it take `**kwargs`"
-        raise ValueError(
-            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_ARGUMENTS)} and the "
-            f"columns of `{argument}` ({', '.join(columns)}) by name. {remedy}."
-        ) from problem
-
-
-def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
-    """What to warn of if a reward reads a box that the data set's first prompt does not ask for."""
-    name = next((name for name in names if name in _READ_A_BOX), None)
-    if name is None or "boxed" in str(prompt):
-        return None
-    return (
-        f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
-        "writes one anyway, append `coda_trl.data.INSTRUCTION` to every prompt."
-    )
 
 
 class FirstVerdicts:

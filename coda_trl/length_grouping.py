@@ -7,7 +7,7 @@ import warnings
 import torch
 from accelerate.utils import gather, is_peft_model
 from transformers.utils.generic import is_flash_attention_requested
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import get_config_model_id
 from typing_extensions import override
@@ -103,11 +103,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             return config(f"{model_name.split('/')[-1]}-{self._name}")
         if not isinstance(args, config):
-            remedy = "It has every field of GRPOConfig: put it in its place."
-            if isinstance(args, GRPOConfig) and type(args) is not GRPOConfig:
-                remedy = f"Derive {type(args).__name__} from {config.__name__} instead of GRPOConfig."
             raise TypeError(
-                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a {config.__name__}. {remedy}"
+                f"`args` is a {type(args).__name__}, but {type(self).__name__} takes a {config.__name__}, which has "
+                "every field of GRPOConfig: put it in its place, or derive your class from it."
             )
         return args
 

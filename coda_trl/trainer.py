@@ -15,14 +15,8 @@ from typing_extensions import override
 
 from .compatibility import check_overrides
 from .config import CodaGRPOConfig
-from .correctness import (
-    FirstVerdicts,
-    check_call,
-    check_correctness,
-    find_correctness_reward,
-    find_missing_box,
-    says_right_or_wrong,
-)
+from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, says_right_or_wrong
+from .data_checks import check_budget_column, check_data, read_budgets
 from .grading import opens_thinking
 from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
@@ -109,44 +103,21 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
         """Refuses and warns of what is known without the weights, which may take minutes to load."""
-        funcs = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-        are_functions = funcs and all(callable(func) and not isinstance(func, torch.nn.Module) for func in funcs)
-        if (
-            are_functions and options.get("environment_factory") is None
-        ):  # only TRL knows the names of models and environments
-            names = list(map(get_callable_name, funcs))
+        rewards = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        is_function = [callable(reward) and not isinstance(reward, torch.nn.Module) for reward in rewards]
+        if rewards and all(is_function) and options.get("environment_factory") is None:  # else TRL finds their names
+            names = list(map(get_callable_name, rewards))
             self._find_base_column(names, args)
             if options.get("rollout_func") is None:  # which may add columns
-                self._check_data(funcs, names, train_dataset, eval_dataset, args)
+                message = check_data(rewards, names, train_dataset, eval_dataset)
+                if message is not None and args.process_index == 0:
+                    warnings.warn(message, stacklevel=3)
         if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):
-            self._check_budgets(args.length_shaping, train_dataset.column_names)
-            self._budgets(train_dataset["n_gold"])
+            check_budget_column(args.length_shaping, train_dataset.column_names)
+            read_budgets(train_dataset["n_gold"])
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)
-
-    @staticmethod
-    def _check_data(funcs, names, train_dataset, eval_dataset, args):
-        """Refuses data that TRL cannot prompt with or the rewards cannot read."""
-        several = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
-        datasets = {"train_dataset": train_dataset}
-        datasets |= {f"eval_dataset[{key!r}]" if key else "eval_dataset": value for key, value in several.items()}
-        for argument, dataset in datasets.items():
-            if not isinstance(dataset, Dataset):  # a stream may be slow to start
-                continue
-            if not len(dataset):
-                raise ValueError(f"`{argument}` has no rows. Look at what was filtered out.")
-            if "prompt" not in dataset.column_names:
-                raise ValueError(
-                    f"`{argument}` has no column 'prompt' (its columns: {', '.join(dataset.column_names)}). Rename "
-                    "the one that holds the questions."
-                )
-            for func, name in zip(funcs, names, strict=True):
-                check_call(func, name, argument, dataset.column_names)
-        if isinstance(train_dataset, Dataset) and args.process_index == 0:
-            message = find_missing_box(names, train_dataset[0]["prompt"])
-            if message is not None:
-                warnings.warn(message, stacklevel=4)
 
     @staticmethod
     def _find_base_column(names, args):
@@ -161,21 +132,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
         self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
-
-    @staticmethod
-    def _check_budgets(method, columns):
-        if "n_gold" not in columns:
-            raise ValueError(
-                f"`length_shaping` is {method!r}, but the dataset has no column 'n_gold' (its "
-                f"columns: {', '.join(columns)}). Add the token budget that each prompt asks for."
-            )
-
-    @staticmethod
-    def _budgets(values):
-        for row, value in enumerate(values):
-            if not (isinstance(value, int | float) and 0 < value < math.inf):
-                raise ValueError(f"`n_gold` is {value!r} in row {row}, but must be a positive number of tokens.")
-        return torch.tensor(values, dtype=torch.float32)
 
     @override
     def _generate(self, prompts):
@@ -193,7 +149,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
         base = rewards[:, self._base_column]
-        if not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
+        if self.args.length_shaping != "none":
+            check_correctness(base, self.reward_func_names[:-1], self._base_column)
+        elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
             self._log_table(len(prompts))
             return rewards
         self._warn_if_nothing_is_right(base, inputs)
@@ -221,8 +179,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                     f"The reward function {name!r} returned an infinite reward. Return a finite one, or None for a "
                     "completion that cannot be judged."
                 )
-        if self.args.length_shaping != "none":
-            check_correctness(rewards[:, self._base_column], self.reward_func_names[:-1], self._base_column)
         return rewards
 
     def _warn_if_nothing_is_right(self, base, inputs):
@@ -236,8 +192,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if self._mode == "eval":
             parameters["method"] = "none"
         elif parameters["method"] in NEED_BUDGET:
-            self._check_budgets(parameters["method"], inputs[0])  # a stream shows its columns with its first batch
-            parameters["n_gold"] = self._gather(self._budgets([example["n_gold"] for example in inputs]))
+            check_budget_column(parameters["method"], inputs[0])  # a stream shows its columns with its first batch
+            parameters["n_gold"] = self._gather(read_budgets([example["n_gold"] for example in inputs]))
         return shape_rewards(base, lengths, self._group_size, **parameters)
 
     def _truncated(self, completion_ids_list):

@@ -9,7 +9,6 @@ from rich.progress import track
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOConfig
 
-from ..correctness import find_missing_box
 from ..data import (
     BENCHMARKS,
     SOURCES,
@@ -23,6 +22,7 @@ from ..data import (
     load_evaluation_set,
     published_rows,
 )
+from ..data_checks import find_missing_box
 from ..loading import check_evaluation, load_evaluation_prompts, load_prompts
 from .findings import Finding, error, warning
 

@@ -1,0 +1,107 @@
+"""Whether data sets suit the trainer and its rewards, found out before any weights are loaded."""
+
+import inspect
+import math
+from collections.abc import Callable, Collection, Sequence
+
+import torch
+from datasets import Dataset
+
+# What the trainers call reward functions with, beside the columns of the data set.
+_ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
+_READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
+
+
+def check_data(
+    rewards: Sequence[Callable], names: Sequence[str], train_dataset: object, eval_dataset: object
+) -> str | None:
+    """
+    Raises a `ValueError` if TRL cannot prompt with a data set, or a reward function cannot read it.
+
+    Args:
+        rewards (`Sequence[Callable]`), names (`Sequence[str]`):
+            The reward functions and their names.
+        train_dataset, eval_dataset:
+            As in [`~trl.GRPOTrainer`]. Streams, which may be slow to start, are not looked at.
+
+    Returns:
+        `str | None`: What to warn of.
+    """
+    several = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
+    datasets = {"train_dataset": train_dataset}
+    datasets |= {f"eval_dataset[{key!r}]" if key else "eval_dataset": value for key, value in several.items()}
+    for argument, dataset in datasets.items():
+        if not isinstance(dataset, Dataset):
+            continue
+        if not len(dataset):
+            raise ValueError(f"`{argument}` has no rows. Look at what was filtered out.")
+        if "prompt" not in dataset.column_names:
+            raise ValueError(
+                f"`{argument}` has no column 'prompt' (its columns: {', '.join(dataset.column_names)}). Rename the "
+                "one that holds the questions."
+            )
+        for reward, name in zip(rewards, names, strict=True):
+            check_call(reward, name, argument, dataset.column_names)
+    return find_missing_box(names, train_dataset[0]["prompt"]) if isinstance(train_dataset, Dataset) else None
+
+
+def check_call(reward: Callable, name: str, argument: str, columns: Sequence[str]) -> None:
+    """
+    Raises a `ValueError` if a reward function does not take what the trainers call it with.
+
+    Args:
+        reward (`Callable`), name (`str`):
+            The function and its name.
+        argument (`str`), columns (`Sequence[str]`):
+            What the trainer calls the data set, and its columns.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.data_checks import check_call
+    >>> from coda_trl.rewards import accuracy_reward
+
+    >>> check_call(accuracy_reward, "accuracy_reward", "train_dataset", ["prompt", "answer"])
+    Traceback (most recent call last):
+    ValueError: The reward function 'accuracy_reward' cannot be called: missing a required argument: 'solution'. ...
+
+    ```
+    """
+    given = {*_ARGUMENTS, *columns} - {"prompt", "completion"}
+    try:
+        inspect.signature(reward).bind(**dict.fromkeys(given))
+    except TypeError as problem:
+        missing = "missing" in str(problem)
+        remedy = "Rename the column that holds it" if missing else "Let it take `**kwargs`"
+        raise ValueError(
+            f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_ARGUMENTS)} and the "
+            f"columns of `{argument}` ({', '.join(columns)}) by name. {remedy}."
+        ) from problem
+
+
+def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
+    """What to warn of if a reward reads a box that the data set's first prompt does not ask for."""
+    name = next((name for name in names if name in _READ_A_BOX), None)
+    if name is None or "boxed" in str(prompt):
+        return None
+    return (
+        f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
+        "writes one anyway, append `coda_trl.data.INSTRUCTION` to every prompt."
+    )
+
+
+def check_budget_column(method: str, columns: Collection[str]) -> None:
+    """Raises a `ValueError` if a method of L1 has no budgets."""
+    if "n_gold" not in columns:
+        raise ValueError(
+            f"`length_shaping` is {method!r}, but the dataset has no column 'n_gold' (its columns: "
+            f"{', '.join(columns)}). Add the token budget that each prompt asks for."
+        )
+
+
+def read_budgets(values: Sequence[object]) -> torch.Tensor:
+    """The values of column `n_gold`. Raises a `ValueError` if one is not a positive number."""
+    for row, value in enumerate(values):
+        if not (isinstance(value, int | float) and 0 < value < math.inf):
+            raise ValueError(f"`n_gold` is {value!r} in row {row}, but must be a positive number of tokens.")
+    return torch.tensor(values, dtype=torch.float32)
