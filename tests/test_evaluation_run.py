@@ -23,7 +23,9 @@ from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import load_tokenizer, locate, stop_token_ids
 from coda_trl.evaluation.runner import evaluate
 from coda_trl.evaluation.transformers_engine import TransformersEngine
+from coda_trl.grading import Grade
 from coda_trl.ladder import CHECKPOINT
+from coda_trl.report.runs import load_run
 
 
 def ask(text):
@@ -331,6 +333,17 @@ def test_a_grader_that_does_not_give_verdicts_is_named_at_once(tiny_model, tmp_p
     assert result["accuracy"]["value"] == pytest.approx(2 / 3)
 
 
+def test_a_grade_that_was_stopped_is_kept_and_counted(tiny_model, tmp_path):
+    def slow(completions, asked):
+        return [Grade(False, None, 2.0, stopped=problem["solution"] == "2") for problem in asked]
+
+    summary = evaluate(settings(tiny_model, tmp_path), [Benchmark("sums", problems(), slow)])
+    assert [s["problem_id"] for s in read_samples(tmp_path / "samples.jsonl") if s.get("stopped")] == ["1"] * 3
+    assert summary["benchmarks"]["sums"]["stopped"] == 3
+    missing = load_run("run", [tmp_path]).missing
+    assert "sums rung 1: 3 samples whose grading was stopped, which count as wrong" in missing
+
+
 def test_repeated_names_and_ids_are_refused(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=r"two benchmarks have one name \(sums, sums\)"):
         evaluate(settings(tiny_model, tmp_path), [sums(2), sums(3)])
@@ -386,7 +399,8 @@ def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path, caplog):
     path.write_text(json.dumps({"prompt": "What is 1 + 1?", "solution": "2"}) + "\n")
     assert mine.name == "mine"
     assert mine.problems[0]["prompt"][-1]["content"] == "What is 1 + 1? Think for 512 tokens."
-    assert mine.grade([r"\boxed{2}", r"\boxed{3}"], [mine.problems[0]] * 2) == [True, False]
+    answers = [r"\boxed{2}", r"\boxed{3}"]
+    assert [grade.verdict for grade in mine.grades(answers, [mine.problems[0]] * 2)] == [True, False]
     assert load_benchmark(f"custom={path}", prompt_format="plain").problems[0]["prompt"].strip() == "What is 1 + 1?"
     with pytest.raises(ValueError, match="'gsm9k' is not a benchmark"):
         load_benchmark("gsm9k")

@@ -305,6 +305,37 @@ def test_command_line(tmp_path, capsys):
     assert "4 cases: 1 right, 1 wrong, 1 unscorable, 1 timed out" in capsys.readouterr().out
 
 
+def test_command_line_grades_samples_again_and_prints_what_differs(tmp_path, capsys):
+    sample = {"benchmark": "b", "problem_id": "p", "completion": r"\boxed{B}", "solution": "B", "correct": True}
+    samples = [
+        sample | {"sample": 0},
+        sample | {"sample": 1, "correct": False},
+        sample | {"sample": 2, "opens_thinking": True, "correct": False},  # thought, not answered
+        sample | {"sample": 3, "completion": r"\boxed{two}", "options": ["one", "two"]},
+    ]
+    (tmp_path / "samples.jsonl").write_text("\n".join(map(json.dumps, samples)))
+    assert main([str(tmp_path / "samples.jsonl"), "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "b, problem p, sample 1: wrong, now right: 'B' for 'B'" in out
+    assert "4 cases: 3 right, 1 wrong, 0 unscorable, 0 timed out (counted as wrong), 1 other than before" in out
+
+
+def test_a_case_that_was_stopped_may_be_tried_again_alone(monkeypatch):
+    """The first try may meet a busy machine."""
+    asked, answers = (
+        [],
+        iter([[Grade(False, None, 2.0, stopped=True), Grade(True, None, 0.1)], [Grade(True, None, 1.0)]]),
+    )
+
+    def grades(self, cases):
+        asked.append(len(list(cases)))
+        return zip(cases, next(answers), strict=True)
+
+    monkeypatch.setattr(GradingPool, "_grades", grades)
+    found = GradingPool().grade([r"\boxed{x}", r"\boxed{2}"], ["y", "2"], again=True)
+    assert [grade.verdict for grade in found] == [True, True] and asked == [2, 1]
+
+
 @pytest.mark.parametrize(
     "line",
     ["{", '{"id": 1, "gold": "2"}', '{"id": 1, "completion": "", "gold": 2}', '{"completion": "", "gold": "2"}', "[]"],

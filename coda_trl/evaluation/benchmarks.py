@@ -1,11 +1,13 @@
 """A benchmark: problems and their grader."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..grading import Grade
+
 Problem = Mapping[str, Any]
-Grader = Callable[[Sequence[str], Sequence[Problem]], list[bool | None]]
+Grader = Callable[[Sequence[str], Sequence[Problem]], list[bool | None | Grade]]
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,11 @@ class Benchmark:
             Name in sample files and tables.
         problems (`Sequence[Mapping[str, Any]]`):
             A list or `datasets.Dataset`. `prompt` is messages or a string; `problem_id` defaults to the position.
-        grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None]]`):
+        grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None | Grade]]`):
             Verdicts of completions, given with the problem that each answers: right, wrong, or `None` if the gold
-            answer cannot be read. A `<think>` that the prompt opened precedes its completion.
-        keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold")`):
-            Fields that are copied into the samples, so that tables can be split by them.
+            answer cannot be read; or [`Grade`]s. A `<think>` that the prompt opened precedes its completion.
+        keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold", "options")`):
+            Fields that are copied into the samples, so that tables can be split by them and samples graded again.
 
     Example:
 
@@ -42,19 +44,20 @@ class Benchmark:
     name: str
     problems: Sequence[Problem]
     grade: Grader
-    keep: Sequence[str] = ("rung", "level", "n_gold")
+    keep: Sequence[str] = ("rung", "level", "n_gold", "options")
 
-    def verdicts(self, completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
+    def grades(self, completions: Sequence[str], problems: Sequence[Problem]) -> list[Grade]:
         """What the grader says of completions; a `ValueError` if these are no verdicts, or not one for each."""
-        verdicts = list(self.grade(completions, problems))
-        wrong = [verdict for verdict in verdicts if verdict not in (True, False, None)]  # 1 and NumPy's are as good
-        if wrong or len(verdicts) != len(completions):
-            returned = repr(wrong[0]) if wrong else f"{len(verdicts)} verdicts for {len(completions)} completions"
+        found = self.grade(completions, problems)
+        grades = [one if isinstance(one, Grade) else Grade(one, None, 0.0) for one in found]
+        wrong = [one.verdict for one in grades if one.verdict not in (True, False, None)]  # 1 and NumPy's are as good
+        if wrong or len(grades) != len(completions):
+            returned = repr(wrong[0]) if wrong else f"{len(grades)} verdicts for {len(completions)} completions"
             raise ValueError(
                 f"the grader of benchmark {self.name!r} returned {returned}: return one verdict for each completion, "
                 "True, False, or None if the gold answer cannot be read"
             )
-        return [None if verdict is None else bool(verdict) for verdict in verdicts]
+        return [one if one.verdict is None else replace(one, verdict=bool(one.verdict)) for one in grades]
 
     def numbered(self) -> dict[str, Problem]:
         """The problems with their ids; a `ValueError` if two have one, or a prompt is no string and no messages."""

@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
 from ..data.loading import name_of
-from ..grading import default_pool
+from ..grading import Grade, default_pool
 from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.dataset import as_row
 from .benchmarks import Benchmark, Problem
@@ -83,13 +83,9 @@ def load_benchmark(
     return Benchmark(name_of(spec), dataset, grade)
 
 
-def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:
-    grades = default_pool().grade(
-        list(completions),
-        [problem["solution"] for problem in problems],
-        options=[problem.get("options") for problem in problems],
-    )
-    return [grade.verdict for grade in grades]
+def _grade_math(completions: Sequence[str], problems: Sequence[Problem]) -> list[Grade]:
+    golds, options = ([problem.get(name) for problem in problems] for name in ("solution", "options"))
+    return default_pool().grade(completions, golds, options, again=True)
 
 
 def _grade_ladder(completions: Sequence[str], problems: Sequence[Problem]) -> list[bool | None]:

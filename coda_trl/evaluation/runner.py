@@ -27,7 +27,7 @@ from .config import EvaluationConfig
 from .generation import Engine, Generation, Request
 from .metrics import accuracy, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
 from .models import ModelFiles, check_context, fingerprint, load_tokenizer, locate, model_length, stop_token_ids
-from .samples import SAMPLES_FILE, SampleWriter, question_of
+from .samples import SAMPLES_FILE, SampleWriter, question_of, was_stopped
 
 SUMMARY_FILE = "summary.json"
 
@@ -219,8 +219,8 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
         answered = [problems[name, generation.request.problem_id] for generation in group]
         benchmark = answered[0][0]
         texts = [REASONING_START + one.text if one.request.opens_thinking else one.text for one in group]
-        verdicts = benchmark.verdicts(texts, [problem for _, problem in answered])
-        for generation, (_, problem), verdict in zip(group, answered, verdicts, strict=True):
+        grades = benchmark.grades(texts, [problem for _, problem in answered])
+        for generation, (_, problem), grade in zip(group, answered, grades, strict=True):
             samples.append(
                 {name: problem[name] for name in benchmark.keep if name in problem}
                 | {
@@ -232,9 +232,11 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
                     "completion": generation.text,
                     "tokens": generation.tokens,
                     "finish_reason": generation.finish_reason,
-                    "correct": verdict,
+                    "correct": grade.verdict,
                     "seed": generation.seed,
                 }
+                | ({"stopped": True} if grade.stopped else {})
+                | ({"opens_thinking": True} if generation.request.opens_thinking else {})
             )
     return samples
 
@@ -269,12 +271,14 @@ def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples:
 
 def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
     """
-    Results by benchmark of a sample file: `problems`, `samples`, and each as a dictionary with `value`, `low` and
-    `high` (95% interval) `accuracy`, `tokens`, `correct_tokens`, `wrong_tokens`, `truncated` and `unscorable`.
+    Results by benchmark of a sample file: `problems`, `samples`, those of which grading was `stopped`, and each as a
+    dictionary with `value`, `low` and `high` (95% interval) `accuracy`, `tokens`, `correct_tokens`, `wrong_tokens`,
+    `truncated` and `unscorable`.
     """
     results: dict[str, dict[str, Any]] = {}
-    for name, columns in load_samples(path).items():
+    for name, columns in load_samples(path, counts={"stopped": was_stopped}).items():
         results[name] = {"problems": len(columns.problems), "samples": len(columns.problem)}
+        results[name]["stopped"] = int(columns.counts["stopped"].sum())
         for metric, function in METRICS.items():
             found = estimate(function(columns.outcomes), benchmark_seed(name))
             # NaN is not JSON.

@@ -74,6 +74,11 @@ def question_of(problem: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps([problem.get("prompt"), problem.get("solution")], sort_keys=True).encode())
 
 
+def was_stopped(sample: Mapping[str, Any]) -> bool:
+    """Whether grading ended at its limit on time or memory, so that the sample counts as wrong."""
+    return sample.get("stopped", False)
+
+
 class SampleWriter:
     """
     Appends samples to a file, and knows which ones it holds already.

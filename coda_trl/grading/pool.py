@@ -114,6 +114,7 @@ class GradingPool(AbstractContextManager):
         completions: Sequence[str],
         golds: Sequence[str | None],
         options: Sequence[Sequence[str] | None] | None = None,
+        again: bool = False,
     ) -> list[Grade]:
         """
         Grades a batch.
@@ -124,6 +125,8 @@ class GradingPool(AbstractContextManager):
             options (`Sequence[Sequence[str] | None]`, *optional*):
                 Texts of the options of each multiple-choice question, A first. The text of the right one is then
                 right, as its letter is.
+            again (`bool`, *optional*, defaults to `False`):
+                Whether a case that was stopped gets a second try, alone: the first may have met a busy machine.
 
         Returns:
             `list[Grade]`: in the order of the completions.
@@ -140,7 +143,10 @@ class GradingPool(AbstractContextManager):
             case = prepare(gold, answer, options[index] if options is not None else None)
             if case is not None:
                 same.setdefault(case, []).append(index)
-        for case, grade in self._grades(same):
+        found = dict(self._grades(same))
+        for case in [case for case, grade in found.items() if again and grade.stopped]:
+            found |= self._grades([case])
+        for case, grade in found.items():
             for index in same[case]:
                 grades[index] = replace(grade, answer=answers[index])
         return grades

@@ -20,7 +20,7 @@ from ..evaluation.columns import Count, SampleColumns, load_samples
 from ..evaluation.comparison import benchmark_seed, in_terms_of
 from ..evaluation.metrics import Outcomes, accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from ..evaluation.samples import SAMPLES_FILE
+from ..evaluation.samples import SAMPLES_FILE, was_stopped
 
 SUMMARY_FILE = "summary.json"
 SETTINGS_FILE = "settings.json"  # of `coda-train`
@@ -246,6 +246,8 @@ def _note_missing(run: Run) -> None:
             run.missing.append(f"{benchmark}: {counts} samples a problem")
         if unscorable := np.isnan(columns.correct).sum():
             run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, which count for tokens alone")
+        if stopped := int(columns.counts["stopped"].sum()):
+            run.missing.append(f"{benchmark}: {stopped} samples whose grading was stopped, which count as wrong")
         if np.isnan(columns.counts["restatements"]).all():
             run.missing.append(f"{benchmark}: samples without `prompt`, so restatements cannot be counted")
     if not run.log_history:
@@ -294,4 +296,5 @@ COUNTS: dict[str, Count] = {
     "reflective": lambda sample: is_reflective(sample["completion"]),
     "verifications": lambda sample: count_verifications(sample["completion"]),
     "restatements": _count_restatements,
+    "stopped": was_stopped,
 }
