@@ -11,13 +11,12 @@ import yaml
 from made_samples import sample as made_sample
 from made_samples import write_lines
 
+from experiments.files import fill, key_of, read_results, record
 from experiments.math import measures, tables
 from experiments.math import run as queue
 from experiments.math.collapse import ungated_penalty
 from experiments.math.data import BENCHMARKS, choose_mix, compose, read_scan
 from experiments.math.results import read_steps, summarise_samples
-from experiments.runs import key_of, read_results, record
-from experiments.tables import fill
 
 RECIPES = queue.RECIPES
 

@@ -17,13 +17,14 @@ from coda_trl import train as TRAIN
 from coda_trl.data import DataArguments
 from coda_trl.evaluation import Estimate
 from coda_trl.evaluation.ladder import style_of
-from experiments import matrix, runner
-from experiments.claims import Claim, Measure, claims_table
-from experiments.ladder import rebuild, reproduce
-from experiments.repetition import ENOUGH, compared, counts_table, numbers
-from experiments.results import Results, change, new_run, over_seeds
-from experiments.runs import read_results, record, summarise_samples, thin_log
-from experiments.tables import all_tables, fill, further
+from experiments import runner
+from experiments.files import fill, further, read_results, record
+from experiments.ladder import matrix, rebuild, reproduce, testbed
+from experiments.ladder.claims import Claim, Measure, claims_table
+from experiments.ladder.repetition import ENOUGH, compared, counts_table, numbers
+from experiments.ladder.results import Results, change, new_run, over_seeds
+from experiments.ladder.summaries import summarise_samples, thin_log
+from experiments.ladder.tables import all_tables
 
 ROOT = Path(__file__).parent.parent
 
@@ -127,7 +128,7 @@ def test_a_training_is_recorded_before_its_evaluation_and_not_repeated(ladder, t
             (work / "eval/summary.json").write_text(json.dumps({"wall_seconds": 2.04}))
 
     monkeypatch.setattr(ladder, "call", call)
-    monkeypatch.setattr(runner, "read_samples", lambda path: samples())
+    monkeypatch.setattr(testbed, "read_samples", lambda path: samples())
     with pytest.raises(runner.Stopped):
         ladder.run("coda", 0)
     assert not ladder.args.results.exists()

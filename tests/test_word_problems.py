@@ -15,10 +15,10 @@ import pytest
 
 from coda_trl.analysis import is_reflective
 from coda_trl.rewards import accuracy_reward
-from experiments.matrix import RUNS
-from experiments.results import Results
+from experiments.files import read_results
+from experiments.ladder.matrix import RUNS
+from experiments.ladder.results import Results
 from experiments.runner import Failed, Stopped
-from experiments.runs import read_results
 from experiments.word_problems import run, tables, warm_start
 from experiments.word_problems.demonstrations import demonstrate, rechecks, style_of
 from experiments.word_problems.problems import DATA, RUNGS, TEST, TRAIN, make_files, sample_problem

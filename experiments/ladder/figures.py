@@ -12,9 +12,9 @@ from coda_trl.evaluation import Estimate
 from coda_trl.ladder import RUNGS
 from coda_trl.report.style import error_bars, legend, panels, run_styles
 
-from ..matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
-from ..results import SORTERS, Results, change, over_seeds, value
-from ..tables import METHODS, SETTINGS, SHAPED, STYLES, token_ratio
+from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
+from .results import SORTERS, Results, change, over_seeds, value
+from .tables import METHODS, SETTINGS, SHAPED, STYLES, token_ratio
 
 
 def _line(axis: Axes, x: Sequence[float], results: Sequence[Estimate | None], name: str) -> None:

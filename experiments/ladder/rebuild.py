@@ -17,9 +17,11 @@ from coda_trl.report.elements import Table
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS
 
-from ..claims import claims_table, counted
-from ..matrix import SEEDS, START, jobs
-from ..repetition import (
+from ..files import fill, further, read_results
+from .claims import claims_table, counted
+from .figures import FIGURES
+from .matrix import SEEDS, START, jobs
+from .repetition import (
     ENOUGH,
     VERDICT_COLUMNS,
     counts_table,
@@ -28,11 +30,9 @@ from ..repetition import (
     outside_table,
     repeated_claims_table,
 )
-from ..results import Results
-from ..runs import read_results
-from ..tables import all_tables, fill, further
-from .figures import FIGURES
 from .reproduce import HERE, RESULTS
+from .results import Results
+from .tables import all_tables
 
 ROOT = HERE.parents[1]
 TABLES = HERE / "tables.md"

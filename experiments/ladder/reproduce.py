@@ -15,9 +15,10 @@ from pathlib import Path
 from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH, style_of
 from coda_trl.ladder import CHECKPOINT
 
-from ..matrix import SEEDS, jobs
-from ..runner import ROOT, Testbed, add_runs, parse, parser_of
-from ..runs import summarise_samples
+from ..runner import ROOT, parse, parser_of
+from .matrix import SEEDS, jobs
+from .summaries import summarise_samples
+from .testbed import Testbed, add_runs
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"

@@ -1,8 +1,8 @@
 """The design's tests and the paper's claims, each put to the pairs as a number.
 
-`claims.csv` has a line for each, as the ladder's (`experiments/claims.py`, which has the rule); `problems` are `all`
-(benchmarks weigh equally), a benchmark, a band of difficulty, or those that the start `never` solves in its sorting
-samples. Intervals are over pairs of one seed, those of tokens by the log of the ratio.
+`claims.csv` has a line for each, as the ladder's (its `claims.py` has the rule); `problems` are `all` (weighing
+benchmarks equally), a benchmark, a band of difficulty, or those that the start `never` solves in its sorting samples.
+Intervals are over pairs of one seed, those of tokens by the log of the ratio.
 """
 
 import csv
@@ -14,8 +14,8 @@ import numpy as np
 from coda_trl.evaluation.bootstrap import Estimate
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 
-from ..claims import HOLDS, MEASURES, NOT_RUN, VERDICTS, WEAK_CONFIDENCE, Claim
-from ..runs import Row
+from ..files import Row
+from ..ladder.claims import HOLDS, MEASURES, NOT_RUN, VERDICTS, WEAK_CONFIDENCE, Claim
 from .measures import TITLES, in_percent, of_bands, over_pairs, pairs
 from .run import HERE
 

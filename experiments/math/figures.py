@@ -9,7 +9,7 @@ from matplotlib import rc_context
 
 from coda_trl.report.style import PLOT_SETTINGS, end_at_100, legend, panels, run_styles
 
-from ..runs import Row
+from ..files import Row
 
 SMOOTH = 10  # steps of a moving average
 TITLES = {

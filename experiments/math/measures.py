@@ -9,7 +9,7 @@ from scipy.stats import ttest_1samp
 from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
 from coda_trl.evaluation.metrics import Outcomes, Ratio
 
-from ..runs import Row
+from ..files import Row
 
 TITLES = {
     "gsm8k": "GSM8K",

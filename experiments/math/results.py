@@ -14,7 +14,7 @@ import numpy as np
 
 from coda_trl.evaluation.columns import tabulate
 
-from ..runs import Row
+from ..files import Row
 
 # Metrics of the training log that are kept, of every step.
 LOGGED = {

@@ -28,8 +28,8 @@ from coda_trl.evaluation import read_samples
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.evaluation.models import ModelFiles, fingerprint
 
+from ..files import Row, key_of, read_results, record
 from ..runner import ROOT, TINY_TRAINING, Failed, Runner, parse, parser_of, versions, with_flags
-from ..runs import Row, key_of, read_results, record
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
 from .data import benchmark_specs, make_training_set, read_scan

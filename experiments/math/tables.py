@@ -16,9 +16,8 @@ from coda_trl.evaluation.comparison import benchmark_seed, compare
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
 
+from ..files import Row, fill, read_results
 from ..runner import ROOT
-from ..runs import Row, read_results
-from ..tables import fill
 from .claims import claims_table, verdict_table
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS

@@ -12,9 +12,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from ..matrix import START
-from ..runner import ROOT, TINY_TRAINING, Testbed, add_runs, parse, parser_of
-from ..runs import summarise_samples
+from ..ladder.matrix import START
+from ..ladder.summaries import summarise_samples
+from ..ladder.testbed import Testbed, add_runs
+from ..runner import ROOT, TINY_TRAINING, parse, parser_of
 from .demonstrations import rechecks, style_of
 from .problems import DATA, TEST
 

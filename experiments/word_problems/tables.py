@@ -20,12 +20,12 @@ from coda_trl.report.elements import MISSING, Cell, Table, difference, number, t
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 
-from ..claims import TESTABLE, claims_table, counted
-from ..matrix import ALL_RUNGS, RUNS, START
-from ..repetition import counts_table, numbers, outside_table
-from ..results import Results, over_seeds, value
-from ..runs import Row, read_results
-from ..tables import STYLES, buckets, by_rung, fill, further, reflection, styles
+from ..files import Row, fill, further, read_results
+from ..ladder.claims import TESTABLE, claims_table, counted
+from ..ladder.matrix import ALL_RUNGS, RUNS, START
+from ..ladder.repetition import counts_table, numbers, outside_table
+from ..ladder.results import Results, over_seeds, value
+from ..ladder.tables import STYLES, buckets, by_rung, reflection, styles
 from .problems import RUNG_NAMES
 from .run import HERE, METHODS
 

@@ -18,8 +18,8 @@ from coda_trl.evaluation.bootstrap import CONFIDENCE, NUM_RESAMPLES, interval, r
 from coda_trl.evaluation.comparison import benchmark_seed
 from coda_trl.evaluation.metrics import SHARE
 
+from ..files import Row
 from .matrix import ALL_RUNGS, START
-from .runs import Row
 
 # Warm start and seed. Where all runs have one start, it is number 1.
 Training = tuple[int, int]

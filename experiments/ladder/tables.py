@@ -1,6 +1,5 @@
 """Tables of a testbed with rungs: the paper's Table 1 and 2, answers by difficulty and style, ablations, new seeds."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,7 +8,6 @@ from coda_trl.analysis import bucket_names
 from coda_trl.evaluation import Estimate
 from coda_trl.ladder import RUNGS
 from coda_trl.report.elements import MISSING, Cell, Table, difference, number, text
-from coda_trl.report.render import markdown
 from coda_trl.report.style import run_styles
 
 from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS, SEEDS
@@ -40,18 +38,6 @@ BY_SIDE = {
     for title, column in (("Accuracy", "correct"), ("Tokens", "tokens"))
     for side, rungs in (SIDES | {"average": ALL_RUNGS}).items()
 }
-
-
-def fill(page: str, blocks: Mapping[str, str]) -> str:
-    """Puts text by key between `<!-- begin KEY -->` and `<!-- end -->` of a page; what has no text stays."""
-    mark = r"(<!-- begin (.+?) -->\n)(.*?)(<!-- end -->)"
-    return re.sub(mark, lambda match: f"{match[1]}{blocks.get(match[2], match[3])}{match[4]}", page, flags=re.DOTALL)
-
-
-def further(testbed: str, tables: Iterable[Table], page: str) -> str:
-    """A page of the tables that another one leaves out."""
-    left_out = [markdown(table) for table in tables if f"<!-- begin {table.key} -->" not in page]
-    return "\n".join([f"# {testbed}: further tables\n", *left_out])
 
 
 def span(found: Estimate, digits: int = 1) -> str:

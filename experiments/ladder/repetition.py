@@ -11,10 +11,10 @@ import pandas as pd
 
 from coda_trl.report.elements import Cell, Table, number, text
 
+from ..files import Row
 from .claims import TESTABLE, claim_cell
 from .matrix import RUNS
 from .results import RESOLUTION, Results, change, new_run, value
-from .runs import Row
 from .tables import BY_RUNG, METHODS, span
 
 # Share of the numbers that must lie inside. 95% or more is expected, but the numbers of a run are correlated, as are

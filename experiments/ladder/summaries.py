@@ -1,14 +1,6 @@
-"""Runs as lines of a `results.jsonl`: small enough to be committed, enough to rebuild every table and figure.
+"""What a line of `results.jsonl` keeps of a run's samples and of its training log."""
 
-A line holds what was run (`method`, `seed`, `recipe`, `overlays`, `overrides`), what runs that are compared must have
-in common (`shared`), `train_seconds`, `device`, `versions`, the training's `log`, and its `evaluations`: none of a run
-that was only trained. Counts by problem are one string of integers, in the order of the problems.
-"""
-
-import json
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +10,7 @@ from coda_trl.evaluation.columns import tabulate
 from coda_trl.evaluation.ladder import STYLES
 from coda_trl.ladder import RUNGS
 
-Row = dict[str, Any]
+from ..files import Row
 
 # Metrics of the training log that are kept.
 LOGGED = (
@@ -35,29 +27,6 @@ LOGGED = (
     "completions/clipped_ratio",
     "entropy",
 )
-
-_recording = threading.Lock()
-
-
-def read_results(path: Path) -> list[Row]:
-    """All runs of a results file; none if there is no file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
-def key_of(row: Row) -> tuple:
-    """What tells one run from another."""
-    return tuple(row.get(name) for name in ("method", "seed", "variant", "warm_start"))
-
-
-def record(path: Path, row: Row) -> None:
-    """Puts a run into a results file, in the place of an earlier record of it. For threads, not for processes."""
-    with _recording:
-        rows = [*(other for other in read_results(path) if key_of(other) != key_of(row)), row]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # In one step, so that a process that is ended, or a full disk, leaves the old file or the new.
-        partial = path.with_suffix(".partial")
-        partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-        partial.replace(path)
 
 
 def summarise_samples(
