@@ -237,6 +237,7 @@ def test_runs_of_the_collapse_demonstration_are_only_trained_and_drawn(make_queu
     assert rows["ungated_group"]["settings"]["scale_rewards"] == "group"
     rows["ungated_group"]["training"]["log"]["all_wrong_tokens"] = [300] * 14
     table = tables.build(list(rows.values()), tmp_path)["collapse"]
+    assert "`ungated-0`, `ungated-1`, `ungated_group-1`.\n" in tables.state(list(rows.values()))
     first, second = table.splitlines()[4:6]
     assert first.startswith("| CODA, scaled by group, seed 0 | ") and first.endswith(" | – |")
     assert second.startswith("| Ungated penalty, scaled by group, seed 0 | ") and "–" not in second
@@ -265,6 +266,7 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     parts = tables.build(rows, tmp_path)
     assert all((tmp_path / name).stat().st_size > 0 for name in ("training.png", "by-difficulty.png"))
     assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed 1 |" in parts["pairs"]
+    assert parts["state"].startswith("**2 pairs of 5: no verdict yet.** Runs of the design that are missing: `grpo-2`")
     assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
     page = fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)
     assert "old" not in page and page.endswith("<!-- begin scan -->\n<!-- end -->\n")
@@ -278,7 +280,7 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
 
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
-    assert set(tables.build(only_trained, tmp_path)) == {"trainings", "rewards", "seconds"}
+    assert set(tables.build(only_trained, tmp_path)) == {"state", "trainings", "rewards", "seconds"}
 
 
 @pytest.mark.slow

@@ -40,6 +40,8 @@ RESULTS = HERE / "results.jsonl"
 RECIPES = ROOT / "recipes/qwen2.5-coder-1.5b"
 
 STEPS = 70  # of every training, as the first pair fixed it by the design's rule
+SEEDS = {"grpo": 5, "coda": 5, "vlp": 3, "asrr": 3, "linear": 3} | dict.fromkeys(COLLAPSE, 2)  # of the design
+ENOUGH = 4  # pairs of GRPO and CODA for a verdict
 SAMPLES, SORTING = 4, 8  # of a problem; the start has both, and is sorted by other samples than those measured
 MAX_TOKENS = 1024
 EVALUATION = {"n": SAMPLES, "temperature": 0.6, "top_p": 0.95, "max_tokens": MAX_TOKENS, "dtype": "bfloat16"}

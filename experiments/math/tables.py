@@ -23,7 +23,7 @@ from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
 from .figures import SMOOTH, draw_bands, draw_steps
 from .measures import BANDS, TITLES, average_accuracy, in_percent, log_ratio, of_bands, outcomes_of, over_pairs, pairs
-from .run import HERE, RESULTS, STEPS
+from .run import ENOUGH, HERE, RESULTS, SEEDS, STEPS
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
 RIVALS = [method for method in METHODS if method not in ("start", "grpo")]
@@ -56,7 +56,6 @@ COLLAPSE_LABELS = {
     "ungated": "Ungated penalty",
     "ungated_group": "Ungated penalty, scaled by group",
 }
-COLLAPSE_SEEDS = (0, 1)
 COLLAPSE_COLUMNS = {name: of for name, of in TRAINING_COLUMNS.items() if name != "Cut off (%)"}
 COLLAPSE_COLUMNS |= {"Tokens, all wrong": ("all_wrong_tokens", 1)}
 WARM = 3  # steps that meet new shapes, start the grader, and run beside the start of another training
@@ -74,6 +73,18 @@ def _percent(logs: Estimate) -> Cell:
 
 def _right_and_tokens(accuracy: float, tokens: float) -> Cell:
     return Cell(f"{100 * accuracy:.1f} / {tokens:.0f}")
+
+
+def state(rows: Sequence[Row]) -> str:
+    """How far the matrix is."""
+    finished = [row for row in rows if row.get("complete") and not row.get("variant")]
+    done = {(row["method"], row["seed"]) for row in finished}
+    planned = [(method, seed) for method, seeds in SEEDS.items() for seed in range(seeds)]
+    missing = [f"`{method}-{seed}`" for method, seed in planned if (method, seed) not in done]
+    found = len(pairs(finished, "coda"))
+    verdict = "" if found >= ENOUGH else ": no verdict yet"
+    left = f" Runs of the design that are missing: {', '.join(missing)}." if missing else ""
+    return f"**{found} pairs of {SEEDS['coda']}{verdict}.**{left}\n"
 
 
 def scan_table(scan: Row) -> Table:
@@ -177,9 +188,11 @@ def levels_table(rows: Sequence[Row]) -> Table:
     """Accuracy and tokens by level of MATH."""
     lines = []
     for row in (row for row in rows if "math1200" in row["evaluation"]):
-        levels = row["evaluation"]["math1200"]["by_level"].values()
-        lines.append([label(row), *(_right_and_tokens(level["accuracy"], level["tokens"]) for level in levels)])
-    return Table("levels", "By level", "MATH test: percent right / tokens.", ["", "3", "4", "5"], lines)
+        math = row["evaluation"]["math1200"]
+        cells = [_right_and_tokens(level["accuracy"], level["tokens"]) for level in math["by_level"].values()]
+        lines.append([label(row), *cells, number(math["cut_off"], 100, 0)])
+    caption = "MATH test: percent right / tokens, and answers that are cut off at the limit."
+    return Table("levels", "By level", caption, ["", "3", "4", "5", "Cut off (%)"], lines)
 
 
 def bands_table(rows: Sequence[Row], start: Row) -> Table:
@@ -253,7 +266,7 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     if trained:
         draw_steps(trained, METHODS, ("reward", "easy_tokens", "hard_tokens"), STEPS, folder / "training.png")
         tables += [trainings_table(trained), rewards_table(trained), seconds_table(trained)]
-    collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] in COLLAPSE_SEEDS]
+    collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] < SEEDS["ungated"]]
     if any(row["method"] in COLLAPSE for row in collapse):
         shown = ("reward", "tokens", "all_wrong_tokens")
         drawn = [row for row in collapse if row["method"] != "grpo"]
@@ -266,7 +279,7 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
         tables += [verdict_table(evaluated, start), claims_table(evaluated, start)]
         designed = [row for row in evaluated if not row.get("variant")]
         draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in designed], folder / "by-difficulty.png")
-    return {table.key: f"{markdown(table)}\n" for table in tables}
+    return {"state": state(results)} | {table.key: f"{markdown(table)}\n" for table in tables}
 
 
 def main() -> None:
