@@ -97,7 +97,7 @@ def check_lengths(args: CodaGRPOConfig, max_prompt_length: int, size: ModelSize)
     if length > size.max_positions:
         yield error(
             "max_completion_length",
-            f"{parts} make {length:,} tokens, but the model is made for {size.max_positions:,}.",
+            f"{parts} make {length:,} tokens, but the model is made for {size.max_positions:,}. Lower one of them.",
         )
     if args.use_vllm and args.vllm_max_model_length is not None and args.vllm_max_model_length < length:
         yield error(
