@@ -73,7 +73,7 @@ def show(result: dict[str, Any]) -> str:
 def main() -> None:
     try:
         config, arguments = parse()
-        locate(config.model_name_or_path, config.base_model_name_or_path)  # a wrong path, before data is fetched
+        locate(*config.place)  # a wrong path, before data is fetched
         columns = arguments.prompt_column, arguments.solution_column
         benchmarks = [
             load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit, columns)

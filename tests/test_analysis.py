@@ -270,6 +270,7 @@ def test_a_step_logged_twice_counts_once_and_gaps_are_left_out():
 def test_moving_average_keeps_to_the_points_there_are():
     found = curve([{"step": i, "x": v} for i, v in enumerate([0.0, 3.0, 6.0, 9.0])], "x").smoothed(3)
     assert found.values.tolist() == [1.5, 3, 6, 7.5]
+    assert found.smoothed(10).values.tolist() == [4.5] * 4  # wider than the curve
 
 
 def test_names_in_the_log_of_trl():

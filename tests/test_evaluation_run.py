@@ -15,12 +15,19 @@ import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BloomConfig,
+    BloomForCausalLM,
+    GenerationConfig,
+)
 
 from coda_trl.evaluation import Benchmark, EvaluationConfig, load_samples, read_samples
 from coda_trl.evaluation.generation import Request, SamplingSettings
 from coda_trl.evaluation.loading import load_benchmark
-from coda_trl.evaluation.models import load_tokenizer, locate, stop_token_ids
+from coda_trl.evaluation.models import load_tokenizer, locate, model_length, stop_token_ids
 from coda_trl.evaluation.runner import evaluate
 from coda_trl.evaluation.transformers_engine import TransformersEngine
 from coda_trl.grading import Grade
@@ -152,6 +159,37 @@ def test_an_answer_ends_at_any_of_the_models_stop_tokens(tiny_model, tmp_path):
     assert any(answer.text.endswith("wait") for answer in stopped)
 
 
+def test_a_model_without_a_declared_context_is_evaluated(tiny_model, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(tmp_path / "model")
+    sizes = {"vocab_size": len(tokenizer), "hidden_size": 16, "n_layer": 1, "n_head": 2}
+    BloomForCausalLM(BloomConfig(**sizes)).save_pretrained(tmp_path / "model")
+    assert evaluate(settings(str(tmp_path / "model"), tmp_path / "out"), [sums(1)])["complete"]
+    assert model_length(locate(str(tmp_path / "model")), 5000) == 5120
+
+
+def test_revision_own_code_and_attention_reach_all_that_is_loaded(tiny_model, tmp_path, monkeypatch):
+    asked = {}
+
+    def spy(owner):
+        load = owner.from_pretrained
+
+        def loaded(name, *args, **kwargs):
+            asked.setdefault(owner.__name__, kwargs)
+            return load(name, *args, **kwargs)
+
+        monkeypatch.setattr(owner, "from_pretrained", loaded)
+
+    for owner in (AutoConfig, AutoTokenizer, AutoModelForCausalLM, GenerationConfig):
+        spy(owner)
+    changes = {"model_revision": "v2", "trust_remote_code": True, "attn_implementation": "eager"}
+    summary = evaluate(settings(tiny_model, tmp_path, **changes), [sums(1)])
+    assert {kwargs["revision"] for kwargs in asked.values()} == {"v2"} and len(asked) == 4
+    assert asked.pop("GenerationConfig") and all(kwargs["trust_remote_code"] for kwargs in asked.values())
+    assert asked["AutoModelForCausalLM"]["attn_implementation"] == "eager"
+    assert summary["settings"]["model_revision"] == "v2"
+
+
 def test_an_adapter_is_applied_to_the_base_it_names(tiny_model, tmp_path):
     torch.manual_seed(1)
     model = get_peft_model(
@@ -211,6 +249,7 @@ def test_gaps_are_filled_with_the_samples_that_belong_there(tiny_model, tmp_path
         ({"temperature": float("inf")}, "temperature must be at least 0 and finite, got inf"),
         ({"top_p": float("nan")}, "top_p must lie in"),
         ({"n": 2.5}, "n must be at least 1 and an integer, got 2.5"),
+        ({"engine": "vllm", "attn_implementation": "sdpa"}, "attn_implementation='sdpa' needs engine='transformers'"),
         ({"dtype": "float12"}, "dtype must be one of auto, bfloat16, float16, float32, got 'float12'"),
     ],
 )

@@ -29,6 +29,10 @@ class EvaluationConfig:
             Folder for `samples.jsonl` and `summary.json`. An unfinished evaluation in it is resumed.
         base_model_name_or_path (`str`, *optional*):
             Model under the adapter. Defaults to the one that the adapter names.
+        model_revision (`str`, *optional*):
+            Branch, tag or commit of `model_name_or_path` on the hub.
+        trust_remote_code (`bool`, *optional*, defaults to `False`):
+            Whether code that comes with the model may run.
         engine (`str`, *optional*, defaults to `"vllm"`):
             `"vllm"`, or `"transformers"` for CPUs and small models.
         n (`int`, *optional*, defaults to `8`):
@@ -51,6 +55,8 @@ class EvaluationConfig:
             the prompts.
         dtype (`str`, *optional*, defaults to `"auto"`):
             Number format of the weights: `"bfloat16"`, `"float16"` or `"float32"`; `"auto"` takes the checkpoint's.
+        attn_implementation (`str`, *optional*):
+            Attention of the transformers engine, such as `"sdpa"` or `"flash_attention_2"`.
         batch_size (`int`, *optional*, defaults to `64`):
             Answers that the transformers engine generates at a time.
         tensor_parallel_size (`int`, *optional*, defaults to `1`):
@@ -71,6 +77,8 @@ class EvaluationConfig:
     model_name_or_path: str
     output_dir: str
     base_model_name_or_path: str | None = None
+    model_revision: str | None = None
+    trust_remote_code: bool = False
     engine: str = "vllm"
     n: int = 8
     temperature: float = 0.6
@@ -81,6 +89,7 @@ class EvaluationConfig:
     chat_template_kwargs: dict | str | None = None
     token_budget: int | None = None
     dtype: str = "auto"
+    attn_implementation: str | None = None
     batch_size: int = 64
     tensor_parallel_size: int = 1
     data_parallel_size: int = 1
@@ -111,11 +120,20 @@ class EvaluationConfig:
             raise ValueError(f"top_p must lie in (0, 1], got {self.top_p!r}")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
+        if self.engine == "vllm" and self.attn_implementation is not None:
+            raise ValueError(
+                f"attn_implementation={self.attn_implementation!r} needs engine='transformers': vLLM chooses its own"
+            )
         if self.engine == "vllm" and find_spec("vllm") is None:  # before data and model are fetched
             raise ImportError(
                 "engine='vllm', the default, but vLLM is not installed: `pip install 'vllm>=0.22,<0.32'`, or set "
                 "engine='transformers' (`--engine transformers`): slower"
             )
+
+    @property
+    def place(self) -> tuple[str, str | None, str | None, bool]:
+        """Where the model is, for [`~models.locate`]."""
+        return self.model_name_or_path, self.base_model_name_or_path, self.model_revision, self.trust_remote_code
 
     @property
     def sampling(self) -> SamplingSettings:
@@ -125,6 +143,7 @@ class EvaluationConfig:
     def identity(self) -> dict[str, Any]:
         """Settings that all sessions of one evaluation share. (`n` may grow, and the hardware may change.)"""
         names = (
-            "model_name_or_path base_model_name_or_path engine seed prompt_format chat_template_kwargs token_budget"
+            "model_name_or_path base_model_name_or_path model_revision engine seed prompt_format chat_template_kwargs "
+            "token_budget dtype attn_implementation"
         )
-        return {name: vars(self)[name] for name in [*names.split(), "dtype"]} | asdict(self.sampling)
+        return {name: vars(self)[name] for name in names.split()} | asdict(self.sampling)

@@ -4,16 +4,18 @@ import hashlib
 import itertools
 import json
 import logging
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
-from ..data import PromptFormat, find_stop_tokens
+from ..data import PromptFormat, find_stop_tokens, load_generation_config
 
 logger = logging.getLogger(__name__)
 
@@ -24,39 +26,63 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Path or hub id of a model, and of the adapter on it with the rank of that, if there is one."""
+    """
+    Path or hub id of a model, with its revision and whether its own code may run, and of the adapter on it with the
+    rank of that, if there is one.
+    """
 
     model: str
     adapter: str | None = None
     adapter_rank: int | None = None
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    def config(self) -> PretrainedConfig:
+        """Configuration of the model."""
+        return AutoConfig.from_pretrained(self.model, **self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `from_pretrained` of the model is to be told."""
+        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
 
 
-def locate(model_name_or_path: str, base_model_name_or_path: str | None = None) -> ModelFiles:
+def locate(
+    model_name_or_path: str,
+    base_model_name_or_path: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> ModelFiles:
     """
     Finds out whether a path or hub id is a model or an adapter, and what an adapter is on: `base_model_name_or_path`,
-    or the model that its configuration names. Raises a `ValueError` if a folder lacks files or holds damaged ones.
+    or the model that its configuration names. `revision` is that of `model_name_or_path`. Raises a `ValueError` if a
+    folder lacks files or holds damaged ones.
     """
     _check_folder(model_name_or_path)
-    adapter_config = find_adapter_config_file(model_name_or_path)
+    adapter_config = find_adapter_config_file(model_name_or_path, revision=revision)
     if adapter_config is None:
         if base_model_name_or_path is not None:
             raise ValueError(
                 f"base_model_name_or_path={base_model_name_or_path!r} is given, but {model_name_or_path!r} is no "
                 "adapter (it holds no adapter_config.json): leave the base model out"
             )
-        return ModelFiles(model_name_or_path)
+        return ModelFiles(model_name_or_path, revision=revision, trust_remote_code=trust_remote_code)
     with open(adapter_config, encoding="utf-8") as file:
         settings = json.load(file)
-    model = base_model_name_or_path or settings["base_model_name_or_path"]
+    adapter, model = model_name_or_path, base_model_name_or_path or settings["base_model_name_or_path"]
     _check_folder(model)
+    if revision is not None and not Path(adapter).is_dir():
+        adapter = snapshot_download(adapter, revision=revision)  # vLLM takes no revision of an adapter
+    base_revision = None if base_model_name_or_path else settings.get("revision")
+    files = ModelFiles(model, adapter, settings.get("r"), base_revision, trust_remote_code)
     try:
-        AutoConfig.from_pretrained(model)
+        files.config()
     except OSError as error:  # such as a path from the folder that the adapter was trained in
         raise ValueError(
             f"{model_name_or_path} is an adapter of {model!r}, which is no folder here, and the hub did not give it: "
             "say where it is by base_model_name_or_path"
         ) from error
-    return ModelFiles(model, model_name_or_path, settings.get("r"))
+    return files
 
 
 def _check_folder(place: str) -> None:
@@ -106,9 +132,9 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
     model."""
     if files.adapter is not None:
         with suppress(OSError, ValueError):  # none was saved there
-            return AutoTokenizer.from_pretrained(files.adapter)
+            return AutoTokenizer.from_pretrained(files.adapter, trust_remote_code=files.trust_remote_code)
     try:
-        return AutoTokenizer.from_pretrained(files.model)
+        return AutoTokenizer.from_pretrained(files.model, **files.options)
     except (OSError, ValueError) as error:
         where = "holds no" if Path(files.model).is_dir() else "is no folder, and the hub gave no"
         raise ValueError(
@@ -121,18 +147,18 @@ def stop_token_ids(
     files: ModelFiles, tokenizer: PreTrainedTokenizerBase, prompt_format: PromptFormat = "chat"
 ) -> tuple[int, ...]:
     """Tokens that end an answer, see [`~data.find_stop_tokens`]."""
-    try:
-        generation_config = GenerationConfig.from_pretrained(files.model)
-    except OSError:  # the model has none of its own
-        generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(files.model))
+    generation_config = load_generation_config(files.model, files.revision)
+    if generation_config is None:
+        generation_config = GenerationConfig.from_model_config(files.config())
     stop_tokens = find_stop_tokens(tokenizer, generation_config, prompt_format)
     if stop_tokens.warning is not None:
         logger.warning(stop_tokens.warning)
     return stop_tokens.ids
 
 
-def _context(files: ModelFiles) -> int:
-    return AutoConfig.from_pretrained(files.model).get_text_config().max_position_embeddings
+def _context(files: ModelFiles) -> float:
+    """Most tokens that the model takes; Bloom, Mamba and others declare no limit."""
+    return getattr(files.config().get_text_config(), "max_position_embeddings", math.inf)
 
 
 def model_length(files: ModelFiles, tokens: int) -> int:
@@ -140,7 +166,7 @@ def model_length(files: ModelFiles, tokens: int) -> int:
     Length to set vLLM up for: `tokens` rounded up to a multiple of 1,024, as far as the context permits. vLLM compiles
     a model anew for every other length, which takes it longer than loading what it compiled for another benchmark.
     """
-    return min(-(-tokens // 1024) * 1024, _context(files))
+    return int(min(-(-tokens // 1024) * 1024, _context(files)))
 
 
 def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int, has_samples: bool = False) -> None:

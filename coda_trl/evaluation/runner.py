@@ -68,7 +68,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
     output_dir = Path(config.output_dir)
     # The writer locks the folder, so it comes before anything is read or written there.
     with SampleWriter(output_dir / SAMPLES_FILE) as writer:
-        files = locate(config.model_name_or_path, config.base_model_name_or_path)
+        files = locate(*config.place)
         settings = config.identity() | {"weights": fingerprint(files)}
         sessions = _earlier_sessions(output_dir / SUMMARY_FILE, settings, config.n, bool(writer.done))
         tokenizer = load_tokenizer(files)
@@ -167,10 +167,12 @@ def _build_engine(
         arguments: dict[str, Any] = {
             "model": files.model,
             "tokenizer": files.model if files.adapter is None else tokenizer.name_or_path,
+            "tokenizer_revision": files.revision,
             "dtype": config.dtype,
             "max_model_len": model_length(files, longest_prompt + config.max_tokens),
             "gpu_memory_utilization": config.gpu_memory_utilization,
             "kv_cache_memory_bytes": config.kv_cache_memory_bytes,
+            **files.options,
         }
         if files.adapter is not None:
             arguments |= {"enable_lora": True, "max_lora_rank": files.adapter_rank}
@@ -178,7 +180,9 @@ def _build_engine(
         return VLLMEngine(tokenizer, config.sampling, stops, arguments, files.adapter, *sizes)
     from .transformers_engine import TransformersEngine
 
-    model = AutoModelForCausalLM.from_pretrained(files.model, dtype=config.dtype)
+    model = AutoModelForCausalLM.from_pretrained(
+        files.model, dtype=config.dtype, attn_implementation=config.attn_implementation, **files.options
+    )
     if files.adapter is not None:
         model.load_adapter(files.adapter)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
