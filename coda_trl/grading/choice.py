@@ -30,7 +30,8 @@ _ANOTHER = re.compile(
     r"|[,;]\s*[A-HJ-Z](?![\w'])(?!\s*=)"  # `B. bank; D shop`
     r"|\b(?:and|or|nor|not)\s+(?:\(\s*[A-Za-z]\s*\)|[A-Z](?!\w))"
 )
-_LABEL = re.compile(r"^(⟦\s*)?(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?=[^\s⟧])")
+_LABEL = re.compile(r"^(⟦\s*)?(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?:=\s*)?(?=[^\s⟧])")
+_LABEL_BEHIND = re.compile(r"(?:(?<=[\d})\]%])|(?<=\\circ))\s*\(\s*([A-J])\s*\)$")
 
 
 def gold_letter(gold: str) -> str | None:
@@ -43,14 +44,17 @@ def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | No
     """
     The one option that an answer in canonical form chooses, or `None`.
 
-    `B`, `b`, `(B)`, `B.`, `B. bookstore`, `B - bookstore`, `(B) 27`, `Option B` and `B is correct` choose B; several
-    letters, `B or C` and `B is wrong` choose nothing. Of `options`, A first, the exact text of one, which no other
-    has, chooses it too.
+    `B`, `b`, `(B)`, `B.`, `B. bookstore`, `B - bookstore`, `(B) 27`, `27 (B)`, `Option B` and `B is correct` choose B;
+    several letters, `B or C` and `B is wrong` choose nothing. Of `options`, A first, the exact text of one, which no
+    other has, chooses it too.
     """
-    if match := _CHOICE.match(WORDS.sub(r"\1", answer).strip()):
+    plain = WORDS.sub(r"\1", answer).strip()
+    if match := _CHOICE.match(plain):
         bracketed, bare, rest = match.groups()
         if (not _PREDICATE.match(rest.strip()) or _IS_RIGHT.match(rest.strip())) and not _ANOTHER.search(rest):
             return (bracketed or bare).upper()
+    elif match := _LABEL_BEHIND.search(plain):
+        return match.group(1)
     texts = [words_key(text) or text for text in map(normalize, map(str, options or ()))]
     key = words_key(answer) or answer
     return chr(ord("A") + texts.index(key)) if key and texts.count(key) == 1 else None
@@ -65,5 +69,6 @@ def chosen_letters(text: str) -> list[str] | None:
 
 
 def without_label(text: str) -> str:
-    """A value without the letter of its option: 27 of `(C) 27`, as questions of competitions have it."""
-    return _LABEL.sub(lambda label: "⟦" if label.group(1) else "", text)
+    """A value without the letter of its option: 27 of `(C) 27` and `27 (C)`, as questions of competitions have it."""
+    value, is_labelled = _LABEL.subn(lambda label: "⟦" if label.group(1) else "", text)
+    return value if is_labelled else _LABEL_BEHIND.sub("", text)

@@ -32,8 +32,8 @@ _ESCAPED_COMMAND = re.compile(r"\\\\(?=[A-Za-z])")  # JSON-escaped LaTeX
 _LAYOUT = {
     r"(?<=\d)(?:\$+|\\\)\s*\\\()(?=\d)": "?",  # no number goes on in another formula
     r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]": r"\\\\",
-    r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|large|Large|LARGE"
-    r"|huge|rm|bf|it|sf|middle|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|left\s*\.|right\s*\.|left|right)"
+    r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|small|large|Large"
+    r"|LARGE|huge|rm|bf|it|sf|boldmath|boxed|fbox|therefore|mathstrut|strut|negthinspace|(?:left|right)(?:\s*\.)?|middle)"
     r"(?![A-Za-z])|(?:(?<=,) )?(?<!\\)\\!\s*"
     r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\[()\[\]]|(?<!\\)\$": "",
     r"(?<!\\)\\(?:[,;:> ]|$|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~": " ",
@@ -41,7 +41,7 @@ _LAYOUT = {
     r" {2,}": " ",
     r"(\\(?:text|math)[a-z]*\s*\{[A-Za-z\d./ ]*[A-Za-z])\^\s*(\{[23]\}|[23])\s*\}": r"\1}^\2",  # `\mathrm{cm^2}`
     r"\\[dt]?frac\s*\{(\\(?:text|mathrm)\s*\{[a-z ]+)\}\}\s*\{\\(?:text|mathrm)\s*\{([a-z ]+)\}\}": r"\1/\2}",
-    r"\{([,:])\}|\\([%&])": r"\1\2",
+    r"\{([-+,:])\}|\\([%&])": r"\1\2",
     r"\\\{\s*\\\}": r"\\emptyset ",
 }
 _CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
@@ -53,7 +53,7 @@ _SYNONYMS = {
     r"\emptyset": "varnothing", r"^\circ": "degree", r"\{": "lbrace", r"\}": "rbrace", "[": "lbrack", "]": "rbrack",
     "(": "langle", ")": "rangle", ":": "colon", r"\infty": "infin", r"\mathbb{R}": "R", r"\ldots": "dots cdots dotsc",
     r"\Rightarrow": "iff implies Longrightarrow Leftrightarrow", r"\setminus": "backslash smallsetminus",
-    r"\approx": "simeq thickapprox", r"\lor": "vee", r"\land": "wedge",
+    r"\approx": "simeq thickapprox", r"\$": "textdollar", r"\lor": "vee", r"\land": "wedge",
 }  # fmt: skip
 _CANONICAL = {name: command for command, names in _SYNONYMS.items() for name in names.split()}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
