@@ -50,12 +50,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
       empty one it runs no model, and no backward pass follows.
 
-    Rows keep TRL's micro-batches (but lose their padding) where gradients depend on which rows share one:
-    `loss_type="bnpo"`, `top_entropy_quantile` below 1, an entropy bonus, the auxiliary loss of a mixture of experts.
-    All is as in TRL, padding too, for vision-language models and for models that are not known to compute the same
-    wherever padding is, such as GPT-2 (see [`values_ignore_padding`]). Recurrent layers that compute in chunks
-    (Qwen3-Next, Qwen3.5, Zamba2) agree but for rounding, since padding shifts their chunks: in float32, some gradients
-    can differ by more than 1e-5.
+    Rows keep TRL's micro-batches where gradients depend on which rows share one, and TRL's padding where the model may
+    mind it ([`values_ignore_padding`]): `docs/performance.md` lists both.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
