@@ -8,12 +8,9 @@ integers, in the order of the problems.
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from coda_trl.report.elements import Table
-from coda_trl.report.render import markdown
 
 Row = dict[str, Any]
 
@@ -47,7 +44,7 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
     return re.sub(mark, lambda match: f"{match[1]}{blocks.get(match[2], match[3])}{match[4]}", page, flags=re.DOTALL)
 
 
-def further(testbed: str, tables: Iterable[Table], page: str) -> str:
-    """A page of the tables that another one leaves out."""
-    left_out = [markdown(table) for table in tables if f"<!-- begin {table.key} -->" not in page]
-    return "\n".join([f"# {testbed}: further tables\n", *left_out])
+def further(title: str, tables: Mapping[str, str], page: str) -> str:
+    """A page of the tables, by key, that another one leaves out."""
+    left_out = [table for key, table in tables.items() if f"<!-- begin {key} -->" not in page]
+    return "\n".join([f"# {title}: further tables\n", *left_out])

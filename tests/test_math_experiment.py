@@ -289,6 +289,7 @@ def test_page_is_in_step_with_the_runs(tmp_path):
     parts = tables.build(read_results(tables.RESULTS), tmp_path)
     for page in map(Path.read_text, tables.PAGES):
         assert fill(page, parts) == page
+    assert (tables.HERE / "tables.md").read_text() == tables.further_tables(parts, tables.PAGES)
 
 
 def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():

@@ -18,7 +18,7 @@ from coda_trl.data import DataArguments
 from coda_trl.evaluation import Estimate
 from coda_trl.evaluation.ladder import style_of
 from experiments import runner
-from experiments.files import fill, further, read_results, record
+from experiments.files import fill, read_results, record
 from experiments.ladder import matrix, rebuild, reproduce, testbed
 from experiments.ladder.claims import Claim, Measure, claims_table
 from experiments.ladder.repetition import ENOUGH, compared, counts_table, numbers
@@ -343,7 +343,7 @@ def test_page_is_in_step_with_the_runs(published):
     tables = rebuild.ladder_tables(results, repetition)
     page = rebuild.PAGE.read_text(encoding="utf-8")
     assert fill(page, rebuild.page_blocks(results, repetition, tables)) == page
-    assert rebuild.TABLES.read_text(encoding="utf-8") == further("The ladder", tables, page)
+    assert rebuild.TABLES.read_text(encoding="utf-8") == rebuild.further_tables(tables, page)
 
 
 def test_a_repetition_is_held_against_the_intervals(results, capsys):

@@ -92,11 +92,16 @@ def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> d
     return {key: markdown(table) for key, table in by_key.items()} | figures | texts
 
 
+def further_tables(tables: list[Table], page: str) -> str:
+    """Those that the page leaves out."""
+    return further("The ladder", {table.key: markdown(table) for table in tables}, page)
+
+
 def build(results: Results, repetition: Results) -> None:
     """Writes the page, its figures, and the tables that it leaves out."""
     tables, page = ladder_tables(results, repetition), PAGE.read_text(encoding="utf-8")
     PAGE.write_text(fill(page, page_blocks(results, repetition, tables)), encoding="utf-8")
-    TABLES.write_text(further("The ladder", tables, page), encoding="utf-8")
+    TABLES.write_text(further_tables(tables, page), encoding="utf-8")
     IMAGES.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
         for name, (_, draw) in FIGURES.items():

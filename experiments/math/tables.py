@@ -16,7 +16,7 @@ from coda_trl.evaluation.comparison import benchmark_seed, compare
 from coda_trl.report.elements import MISSING, Cell, Table, number, text
 from coda_trl.report.render import markdown
 
-from ..files import Row, fill, read_results
+from ..files import Row, fill, further, read_results
 from ..runner import ROOT
 from .claims import claims_table, verdict_table
 from .collapse import COLLAPSE
@@ -279,7 +279,12 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
         tables += [verdict_table(evaluated, start), claims_table(evaluated, start)]
         designed = [row for row in evaluated if not row.get("variant")]
         draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in designed], folder / "by-difficulty.png")
-    return {"state": state(results)} | {table.key: f"{markdown(table)}\n" for table in tables}
+    return {"state": state(results)} | {table.key: markdown(table) for table in tables}
+
+
+def further_tables(parts: Mapping[str, str], pages: Sequence[Path]) -> str:
+    """Those that the pages leave out."""
+    return further("GSM8K and MATH", parts, "".join(page.read_text() for page in pages))
 
 
 def main() -> None:
@@ -290,6 +295,7 @@ def main() -> None:
     parts = build(read_results(args.results), args.pages[0].parent)
     for page in args.pages:
         page.write_text(fill(page.read_text(), parts))
+    args.pages[0].with_name("tables.md").write_text(further_tables(parts, args.pages))
 
 
 if __name__ == "__main__":

@@ -223,8 +223,8 @@ def pages(rows: Sequence[Row], page: str) -> dict[str, str]:
     """The README, filled, and `tables.md` with the tables that it leaves out."""
     tables = all_tables(rows)
     blocks = {"runs": about(rows), "rungs": rungs_of_the_start(rows), "verdicts": counted(tables["claims"])}
-    blocks |= {key: markdown(table) for key, table in tables.items()}
-    return {"README.md": fill(page, blocks), "tables.md": further("Word problems", tables.values(), page)}
+    shown = {key: markdown(table) for key, table in tables.items()}
+    return {"README.md": fill(page, blocks | shown), "tables.md": further("Word problems", shown, page)}
 
 
 def main() -> None:
