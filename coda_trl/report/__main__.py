@@ -32,8 +32,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "benchmarks": {"metavar": "NAME", "nargs": "+"},
     "groups": {"metavar": "NAME=BENCHMARK,...", "action": "append"},
     "change_of": {"metavar": "NAME"},
-    "intervals": {"action": "store_true"},
-    "tables_json": {"action": "store_true", "default": False},
 }
 
 

@@ -34,41 +34,34 @@ def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
     return [rf"\begin{{tabular}}{{l{columns}}}", r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"]
 
 
-def latex_main_results(
-    models: Mapping[str, Sequence[Table]], change_of: str | None = None, intervals: bool = False
-) -> str:
+def latex_main_results(models: Mapping[str, Sequence[Table]], change_of: str | None = None) -> str:
     """
     Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
-    the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
-    tokens come below accuracies, since both do not fit beside each other.
+    the tables of accuracy and of tokens by name of the model, which is shown if there are several.
     """
     headers = [tables[0].header for tables in models.values()]
     names = [name for header in headers for name in header[1:-1]] + [header[-1] for header in headers]
     averages = {header[-1] for header in headers if header[-1].startswith("Average")}
     columns = sorted(dict.fromkeys(names), key=averages.__contains__)  # averages come last
-    lines: list[str] = []
-    for block in ([0], [1]) if intervals else ([0, 1],):
-        width = len(columns) * len(block)
-        titles = [(r"Accuracy (\%)", "Tokens")[i] for i in block]
-        starts = range(2, width + 2, len(columns))
-        rows = [
-            _row(["", *(rf"\multicolumn{{{len(columns)}}}{{c}}{{{title}}}" for title in titles)]),
-            " ".join(rf"\cmidrule(lr){{{start}-{start + len(columns) - 1}}}" for start in starts),
-            _row(["", *(_escape(_NAMES.get(name, name)) for _ in block for name in columns)]),
-        ]
-        for model, tables in models.items():
-            rows.append(r"\midrule")
-            if len(models) > 1:
-                rows.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
-            rows += _main_rows([tables[i] for i in block], columns, change_of, intervals)
-        lines += [r"\par\medskip"] if block == [1] else []
-        lines += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", rows)]
-    return _float("table*", "main_results", _caption(models, change_of, intervals), lines)
+    width = len(columns)
+    lines = [
+        _row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{title}}}" for title in (r"Accuracy (\%)", "Tokens"))]),
+        " ".join(rf"\cmidrule(lr){{{start}-{start + width - 1}}}" for start in (2, 2 + width)),
+        _row(["", *(_escape(_NAMES.get(name, name)) for name in 2 * columns)]),
+    ]
+    for model, tables in models.items():
+        lines.append(r"\midrule")
+        if len(models) > 1:
+            lines.append(rf"\multicolumn{{{2 * width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
+        lines += _main_rows(tables, columns, change_of)
+    caption = "Accuracy (mean@n, in percent) and tokens per answer."
+    if any(table.differences for tables in models.values() for table in tables):
+        caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
+    frame = [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{2 * width}}}{{r}}", lines)]
+    return _float("table*", "main_results", caption, frame)
 
 
-def _main_rows(
-    tables: Sequence[Table], columns: Sequence[str], change_of: str | None, intervals: bool
-) -> Iterator[str]:
+def _main_rows(tables: Sequence[Table], columns: Sequence[str], change_of: str | None) -> Iterator[str]:
     first = min(tables[0].differences, default=0)
     for position, rows in enumerate(zip(*(table.rows for table in tables), strict=True)):
         label = rows[0][0].text
@@ -78,21 +71,7 @@ def _main_rows(
             yield r"\addlinespace"
         named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
         cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]
-        # Without intervals nothing shows what may be noise.
-        shown = (_escape(cell.mark * intervals + _without_commas(cell.text)) for cell in cells)
-        yield _row([_escape(label), *shown])
-        if intervals:
-            spans = (_escape(_without_commas(cell.interval)) for cell in cells)
-            yield _row(["", *(rf"\tiny [{span}]" if span else "" for span in spans)])
-
-
-def _caption(models: Mapping[str, Sequence[Table]], change_of: str | None, intervals: bool) -> str:
-    sentences = ["Accuracy (mean@n, in percent) and tokens per answer."]
-    if any(table.differences for tables in models.values() for table in tables):
-        sentences.append("Δ: change against the reference, of accuracy in percentage points, of tokens in percent.")
-    if intervals:
-        sentences.append("95% intervals in brackets; ≈ marks a change whose interval holds 0.")
-    return " ".join(sentences)
+        yield _row(map(_escape, [label, *(_without_commas(cell.text) for cell in cells)]))
 
 
 def _without_commas(shown: str) -> str:

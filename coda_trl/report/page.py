@@ -37,8 +37,6 @@ def build_report(
     benchmarks: Sequence[str] = (),
     groups: Mapping[str, Sequence[str]] | None = None,
     change_of: str | None = None,
-    intervals: bool = False,
-    tables_json: bool = True,
 ) -> Path:
     """
     Writes a report on one or more runs: a page that opens from disk, its tables and figures as files, its numbers as
@@ -70,10 +68,6 @@ def build_report(
             by their common name: `{"AIME": ["aime24", "aime25"]}`, on the command line `AIME=aime24,aime25`.
         change_of (`str`, *optional*):
             The only run whose difference to the reference is in `tables/main_results.tex`. Defaults to all.
-        intervals (`bool`, *optional*, defaults to `False`):
-            Whether `tables/main_results.tex` has the 95% intervals, too.
-        tables_json (`bool`, *optional*, defaults to `True`):
-            Whether to write `tables.json`.
 
     Returns:
         `Path`: The page.
@@ -96,7 +90,7 @@ def build_report(
     out = Path(out)
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
     compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
-    write = partial(_write, change_of=change_of, intervals=intervals, tables_json=tables_json)
+    write = partial(_write, change_of=change_of)
     models: dict[str, dict[str, Folders]] = {}
     for name, folders in runs.items():
         model, _, run = name.rpartition("/")
@@ -152,21 +146,17 @@ def _write(
     about: dict[str, Any],
     *,
     change_of: str | None,
-    intervals: bool,
-    tables_json: bool,
     **content: Any,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     remove_files(out)
-    if tables_json:
-        write_numbers(out / NUMBERS, sections, about)
+    write_numbers(out / NUMBERS, sections, about)
     write_tables(out / "tables", sections)
     if results:
-        table = latex_main_results(results, change_of, intervals)
+        table = latex_main_results(results, change_of)
         (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
     images = write_figures(out / "figures", sections)
-    numbers = NUMBERS if tables_json else None
-    write_page(out / PAGE, images, sections=sections, version=__version__, numbers=numbers, **content)
+    write_page(out / PAGE, images, sections=sections, version=__version__, numbers=NUMBERS, **content)
 
 
 def _listed(folders: Folders) -> Sequence[str | os.PathLike]:

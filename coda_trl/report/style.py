@@ -61,8 +61,7 @@ def end_at_100(panel: Axes) -> None:
 
 
 def error_bars(results: Sequence[Estimate], scale: float = 1) -> np.ndarray:
-    """Distances of the ends of intervals, shape `(2, len(results))`; 0 where there is none. A percentile interval may
-    lie to one side of its value."""
+    """Distances of the ends of intervals, shape `(2, len(results))`; 0 where there is none beyond the value."""
     ends = [(r.value - r.low, r.high - r.value) if r.low is not None else (0, 0) for r in results]
     return scale * np.maximum(0, np.array(ends).T)
 
