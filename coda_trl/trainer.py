@@ -213,12 +213,12 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         """This process's rows of the completions table, which TRL gathers."""
         self._log_completion_extra("coda/length", self._completion_lengths)
         start = self.accelerator.process_index * num_rows
-        columns = ("success_rate", "w_easy", "w_hard")
-        by_group = [None] * 3 if shaped is None else [shaped.success_rate, shaped.w_easy, shaped.w_hard]
-        for column, values in zip(columns, by_group, strict=True):
-            if values is not None:
-                values = values.repeat_interleave(self._group_size)[start : start + num_rows].tolist()
-            self._log_completion_extra(f"coda/{column}", values or [None] * num_rows)
+        for column in ("success_rate", "w_easy", "w_hard"):
+            values = [None] * num_rows
+            if shaped is not None:
+                by_row = vars(shaped)[column].repeat_interleave(self._group_size)
+                values = by_row[start : start + num_rows].tolist()
+            self._log_completion_extra(f"coda/{column}", values)
 
     def _gather(self, values):
         return gather(torch.as_tensor(values, device=self.accelerator.device))
