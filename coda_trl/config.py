@@ -169,6 +169,12 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
                 f"That is not below `coda_tau_hard` ({self.coda_tau_hard:g}), so the bonus on hard prompts never "
                 "acts. Set it to 8 or more (the paper uses 16), or raise `coda_tau_hard`.",
             )
+        if self.length_shaping == "coda" and self.beta >= 0.1:  # the paper's β is 0.2
+            yield (
+                "beta",
+                f"{self.beta!r} is a large weight of the KL term (the authors' is 0.001). CODA's β is `coda_beta`: if "
+                "that is meant, set it instead.",
+            )
         limit = self.max_completion_length
         if self.length_shaping == "alp" and self.scale_rewards == "none" and limit and self.alp_beta * limit < 0.01:
             yield (

@@ -65,6 +65,12 @@ def test_ends_of_the_ranges_are_allowed():
     config(coda_alpha=1, coda_beta=5, coda_tau_easy=0.5, coda_tau_hard=0.5, vlp_gamma=0, asrr_window=1)
 
 
+def test_the_kl_term_s_beta_is_not_coda_s():
+    assert "CODA's β is `coda_beta`" in dict(config(beta=0.2).contradictions())["beta"]
+    for quiet in (config(beta=0.04), config(beta=0.2, length_shaping="none")):
+        assert "beta" not in dict(quiet.contradictions())
+
+
 def test_alp_s_default_is_said_to_do_nothing_without_scaling():
     scaled = config(length_shaping="alp", scale_rewards="group", num_generations=8)
     stronger = config(length_shaping="alp", alp_beta=1e-3, max_completion_length=300)
