@@ -80,6 +80,9 @@ def main() -> None:
             for spec in arguments.benchmarks
         ]
         summary = evaluate(config, benchmarks)
+    except KeyboardInterrupt:
+        print("Stopped. The same command draws the remaining samples.", file=sys.stderr)
+        sys.exit(130)
     except (ImportError, OSError, ValueError) as problem:  # a setting or a file that cannot work, or vLLM is not there
         sys.exit(f"error: {' '.join(str(problem).split())}")
     width = max(len(name) for name in summary["benchmarks"])

@@ -130,6 +130,9 @@ def test_a_column_of_another_type_in_another_set_is_left_out_by_name(tmp_path, c
     dataset = load_training_set([f"deepscaler={other}", f"math_level1={DATA}/math_hub.jsonl"])
     assert "level" not in dataset.column_names and dataset[0]["subject"] == "sums"
     assert "Left out, as they have another type in another data set: level." in caplog.text
+    turned = [{"prompt": [dict(reversed(QUESTION.items()))], "solution": "2"}]
+    spec = f"custom={write_lines(tmp_path / 'turned.jsonl', turned)}"
+    assert load_training_set([spec, f"deepscaler={other}"])[0]["prompt"] == [QUESTION]
     pictured = [{"prompt": [QUESTION | {"name": "me"}], "solution": "2"}]
     with pytest.raises(DataError, match="Column 'prompt' has several types"):
         load_training_set([f"custom={write_lines(tmp_path / 'mine.jsonl', pictured)}", f"deepscaler={other}"])

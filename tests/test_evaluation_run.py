@@ -458,6 +458,17 @@ def test_the_command_line_evaluates_the_ladder_by_rung(tmp_path, monkeypatch, ca
     }
 
 
+def test_a_stopped_command_says_how_to_resume(tmp_path, monkeypatch, capsys):
+    def stopped(config, benchmarks):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coda_trl.evaluate.evaluate", stopped)
+    arguments = f"--model_name_or_path {CHECKPOINT} --benchmarks ladder --engine transformers --output_dir {tmp_path}"
+    with pytest.raises(SystemExit, match="130"):
+        run_command(monkeypatch, arguments)
+    assert "The same command draws the remaining samples" in capsys.readouterr().err
+
+
 def test_without_vllm_the_command_ends_in_a_sentence_before_anything_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr("coda_trl.evaluation.config.find_spec", lambda name: None)
     arguments = f"--model_name_or_path no/model --benchmarks no-benchmark --output_dir {tmp_path / 'out'}"
