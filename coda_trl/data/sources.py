@@ -103,10 +103,8 @@ def custom_schema(prompt: str = "prompt", solution: str = "solution") -> Schema:
             messages = [{"role": "user", "content": messages}]
         if not messages:
             raise ValueError(f"the prompt is {messages!r}, but must be text or messages")
-        ordered = [
-            {"role": turn["role"], "content": turn["content"], **turn} for turn in messages
-        ]  # else another type
-        return ordered, _gold(row[solution])
+        # Another order of names would be another type.
+        return [{"role": turn["role"], "content": turn["content"], **turn} for turn in messages], _gold(row[solution])
 
     return Schema((prompt, solution), build)
 
