@@ -134,6 +134,8 @@ def load_tokenizer(
         ValueError: If there is no such tokenizer, in one line.
     """
     name, revision = model_args.model_name_or_path, model_args.model_revision
+    if name is None:
+        raise ValueError("There is no model: set `model_name_or_path` to a hub id or a folder.")
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, TypeError) as problem:

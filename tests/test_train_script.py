@@ -194,6 +194,13 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     assert message in caplog.text
 
 
+def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
+    command = f"--dataset ladder --reward_funcs ladder_reward --output_dir {tmp_path} --use_cpu --bf16 false".split()
+    assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
+    assert error_line(caplog) == "There is no model: set `model_name_or_path` to a hub id or a folder."
+    assert "error model_name_or_path: There is none." in capsys.readouterr().out
+
+
 def test_prompts_of_messages_need_a_chat_template(recipe, trainers, tiny_model, tmp_path, caplog):
     folder = tmp_path / "plain"
     shutil.copytree(tiny_model, folder, ignore=shutil.ignore_patterns("*.jinja"))

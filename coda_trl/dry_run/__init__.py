@@ -104,6 +104,8 @@ def dry_run(
         reward_args, data_args, _, args, model_args = parse(planned_config(launch))
     except ValueError as problem:
         return print_findings(console, [error("configuration", str(problem))])
+    if model_args.model_name_or_path is None and plan.model_config is None:
+        return print_findings(console, [error("model_name_or_path", "There is none. Set it to a hub id or a folder.")])
     if args.max_completion_length is None:
         text = "None leaves open how long a completion gets, and with it memory and time. Set a number of tokens."
         return print_findings(console, [error("max_completion_length", text)])
@@ -144,8 +146,6 @@ def dry_run(
 
 def _read_size(config_file: str | None, model_args: ModelConfig, trust_remote_code: bool) -> ModelSize | Finding:
     location = config_file or model_args.model_name_or_path
-    if location is None:
-        return error("model_name_or_path", "There is no model. Set it to a hub id or a folder.")
     try:
         if location.endswith(".json"):
             config = AutoConfig.for_model(**json.loads(Path(location).read_text()))
