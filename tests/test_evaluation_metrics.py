@@ -237,3 +237,11 @@ def test_benchmarks_weigh_the_same_and_are_resampled_independently():
     assert both.value == pytest.approx(single.value)
     # Two independent benchmarks of one size: the interval shrinks by sqrt(2). In step it would not shrink at all.
     assert (both.high - both.low) / (single.high - single.low) == pytest.approx(2**-0.5, abs=0.1)
+
+
+def test_benchmarks_without_any_failure_allow_for_as_few_as_all_their_problems_do():
+    def run(benchmarks):
+        return collect([sample(i, True, benchmark=name) for name in benchmarks for i in range(100)])
+
+    one, three = (compare(run(names), run(names)).accuracy_points for names in ("a", "abc"))
+    assert one.high == pytest.approx(2.6, abs=0.3) and three.high == pytest.approx(0.9, abs=0.2)  # 3 in 300: 1 point
