@@ -171,6 +171,10 @@ VECTOR, HALF = r"\begin{pmatrix}1\\1\end{pmatrix}", r"\frac{\sqrt2}{2}"
         ("34", "$$34$$", True),
         ("12", "3(4)", True),
         (r"2\sqrt3", r"2{\sqrt{3}}", True),
+        (r"5+\sin 1", r"2(3)+\sin 1", False),
+        (r"6+\sin 1", r"2(3)+\sin 1", True),
+        (r"\begin{pmatrix}6\\1\end{pmatrix}", r"\begin{pmatrix}2(3)\\1\end{pmatrix}", True),
+        (r"12\pi", r"\frac{\sqrt{9}\pi(8)}{2}", True),
         ("3", r"\log_2{8}", True),
         ("-0.75", r"\frac{-3}{4}", True),
         ("Amy", "May", False),  # a name is no product
@@ -211,6 +215,27 @@ def test_the_next_integer_is_never_accepted(form, n):
     assert algebra.equal(gold, gold) and algebra.equal(f"0+{gold}", gold)
     assert not algebra.equal(gold, other) and not algebra.equal(other, gold)
     assert not algebra.equal(gold, f"-({gold})") and not algebra.equal(gold, f"1.{'0' * n}1*{gold}")
+
+
+Arithmetic = tuple[str, Fraction]
+
+
+def combined(parts: st.SearchStrategy[Arithmetic]) -> st.SearchStrategy[Arithmetic]:
+    pairs = st.tuples(parts, parts).map(lambda pair: (*pair[0], *pair[1]))
+    return st.one_of(
+        pairs.map(lambda pair: (f"({pair[0]})({pair[2]})", pair[1] * pair[3])),
+        pairs.map(lambda pair: (f"({pair[0]}+{pair[2]})", pair[1] + pair[3])),
+        pairs.filter(lambda pair: pair[3]).map(lambda pair: (rf"\frac{{{pair[0]}}}{{{pair[2]}}}", pair[1] / pair[3])),
+        parts.map(lambda part: (f"2({part[0]})", 2 * part[1])),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.recursive(st.integers(1, 9).map(lambda number: (str(number), Fraction(number))), combined, max_leaves=5))
+def test_algebra_reads_arithmetic_as_it_is_written(arithmetic):
+    """math-verify alone takes `2(3)` for 5, as if it were a mixed number."""
+    text, value = arithmetic
+    assert algebra.equal(rf"\sin 1 + \frac{{{value.numerator}}}{{{value.denominator}}}", rf"\sin 1 + {text}")
 
 
 IRRATIONAL = {r"\pi": "pi", "e": "exp(1)", r"\sqrt{2}": "sqrt(2)", r"\ln 2": "log(2)", r"\sin 1": "sin(1)"}

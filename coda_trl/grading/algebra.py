@@ -35,6 +35,10 @@ _ENVIRONMENT = r"\{(?:[bpvBV]?matrix|array|cases|aligned)\}"
 _CAPITAL = re.compile(rf"\\[A-Za-z]+|{_ENVIRONMENT}|[A-Z]")
 _NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
 _SUBSCRIPT = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_")  # math-verify ignores the base of a numeral
+# math-verify adds two numbers side by side: 5 for `2(3)`
+_SIDE_BY_SIDE = re.compile(
+    r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|e|\\(?:frac|binom)\{)"
+)
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that we switch off its time limits
@@ -113,7 +117,7 @@ def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
     if not text or NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
-    text = improper(_DECIMAL.sub(_fraction, text))
+    text = _SIDE_BY_SIDE.sub(r"\1\\cdot ", improper(_DECIMAL.sub(_fraction, text)))
     if mixed_case:  # math-verify does not tell `A` from `a`
         text = _CAPITAL.sub(lambda token: f"{token.group()}_{{0}}" if len(token.group()) == 1 else token.group(), text)
     text = WORDS.sub(r"\\text{\1}", text)
