@@ -76,7 +76,7 @@ def question_of(problem: Mapping[str, Any]) -> int:
 
 def was_stopped(sample: Mapping[str, Any]) -> bool:
     """Whether grading ended at its limit on time or memory, so that the sample counts as wrong."""
-    return sample.get("stopped", False)
+    return bool(sample.get("stopped"))
 
 
 class SampleWriter:
