@@ -177,4 +177,4 @@ def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
     if num_problems < MIN_PROBLEMS or np.isnan(value) or np.isnan(values).all():
         return Estimate(value)
     low, high = interval(values, num_problems=num_problems)
-    return Estimate(value, min(low, value), max(high, value))
+    return Estimate(value, min(low, value), max(high, value))  # unseen problems pull a rate of 1 to below
