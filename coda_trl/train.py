@@ -28,6 +28,7 @@ from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.integrations import get_reporting_integration_callbacks
+from transformers.utils import is_flash_attn_2_available, is_kernels_available
 from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
 
 from .config import CodaGRPOConfig
@@ -81,12 +82,18 @@ def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) ->
     return tuple(found)
 
 
-def check_arguments(data_args: DataArguments, args: CodaGRPOConfig) -> None:
+def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: ModelConfig) -> None:
     """Raises at once what TRL and transformers would raise with the weights loaded."""
     if args.use_vllm and find_spec("vllm") is None:
         raise ValueError(
             '`use_vllm` is true, but vLLM is not installed: `pip install "vllm>=0.22,<0.32"`, or `--use_vllm false` '
             "to generate with transformers, which is much slower."
+        )
+    flash = model_args.attn_implementation == "flash_attention_2"
+    if flash and not (is_flash_attn_2_available() or is_kernels_available()):
+        raise ValueError(
+            "`attn_implementation` is 'flash_attention_2', but flash-attn is not installed or there is no GPU: "
+            "`pip install flash-attn`, or `--attn_implementation sdpa`."
         )
     check_evaluation(data_args, args)
     checkpoint = args.resume_from_checkpoint
@@ -162,7 +169,8 @@ def train(
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
     try:
         rewards = find_rewards(reward_args, args)
-        check_arguments(data_args, args)
+        check_arguments(data_args, args, model_args)
+        peft_config = get_peft_config(model_args)
         checkpoint, finished = find_checkpoint(args, fixed_settings(args, reward_args, data_args, model_args))
     except (RuntimeError, ValueError) as problem:
         logger.error("%s", problem)
@@ -197,16 +205,20 @@ def train(
         "attn_implementation": model_args.attn_implementation,
         "dtype": model_args.dtype,
     } | (args.model_init_kwargs or {})
-    trainer = CodaGRPOTrainer(
-        model=model_args.model_name_or_path,
-        reward_funcs=rewards,
-        args=args,
-        train_dataset=train_dataset,
-        eval_dataset=eval_dataset,
-        processing_class=tokenizer,
-        quantization_config=get_quantization_config(model_args),
-        peft_config=get_peft_config(model_args),
-    )
+    try:
+        trainer = CodaGRPOTrainer(
+            model=model_args.model_name_or_path,
+            reward_funcs=rewards,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=tokenizer,
+            quantization_config=get_quantization_config(model_args),
+            peft_config=peft_config,
+        )
+    except ValueError as problem:  # rewards that do not suit the data, settings that do not suit each other
+        logger.error("%s", problem)
+        return 1
     again = f"The same command resumes from the last complete checkpoint in {args.output_dir}"
     try:
         trainer.train(resume_from_checkpoint=checkpoint)

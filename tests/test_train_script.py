@@ -149,6 +149,8 @@ def error_line(caplog) -> str:
         ("--resume_from_checkpoint typo", "`resume_from_checkpoint` is 'typo', but that is no complete checkpoint"),
         ("--report_to wandb", "pip install wandb"),
         ("--use_vllm true", 'pip install "vllm>=0.22,<0.32"`, or `--use_vllm false`'),
+        ("--attn_implementation flash_attention_2", "pip install flash-attn`, or `--attn_implementation sdpa`"),
+        ("--use_peft", "pip install -U peft"),
         ("--output_dir FILE", "`output_dir` is 'FILE', but cannot be made"),
     ],
 )
@@ -158,6 +160,9 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
     monkeypatch.chdir(tmp_path)
     Path("FILE").touch()
     monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
+    monkeypatch.setattr(TRAIN, "is_kernels_available", lambda: False)
+    monkeypatch.setattr(TRAIN, "is_flash_attn_2_available", lambda: False)
+    monkeypatch.setattr("trl.trainer.utils.is_peft_available", lambda: False)
     monkeypatch.setattr("transformers.integrations.integration_utils.is_wandb_available", lambda: False)
     monkeypatch.setattr(TRAIN, "load_tokenizer", None)
     assert TRAIN.main([*recipe, *changes.split()]) == 1
@@ -192,6 +197,21 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     Path("typo.yaml").write_text("coda_aplha: 0.3\nuse_cpu: true\nbf16: false\n")
     assert TRAIN.main([*changes.split(), "--output_dir", "out", "--use_cpu", "--bf16", "false"]) == 2
     assert message in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            "--correctness_reward ladder",
+            "`correctness_reward` is 'ladder', but the reward functions are ladder_reward.",
+        ),
+        ("--reward_funcs json.dumps", "The reward function 'dumps' cannot be called: missing"),
+    ],
+)
+def test_rewards_that_do_not_suit_are_named_in_one_line_before_any_weights(recipe, caplog, changes, message):
+    assert TRAIN.main([*recipe, *changes.split()]) == 1
+    assert message in error_line(caplog)
 
 
 def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
