@@ -18,6 +18,7 @@ from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS
 
 from ..files import fill, further, read_results
+from ..runner import ROOT
 from .claims import claims_table, counted
 from .figures import FIGURES
 from .matrix import SEEDS, START, jobs
@@ -34,7 +35,6 @@ from .reproduce import HERE, RESULTS
 from .results import Results
 from .tables import all_tables
 
-ROOT = HERE.parents[1]
 TABLES = HERE / "tables.md"
 IMAGES = ROOT / "docs/images/reproduction"
 PAGE = ROOT / "docs/reproduction.md"
