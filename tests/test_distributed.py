@@ -21,7 +21,7 @@ def one_process(tiny_model, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module", params=[2, 3], ids=lambda processes: f"{processes}-processes")
 def several(request, tiny_model, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("several-processes")
-    launch(Path(__file__).with_name("distributed_run.py"), tiny_model, str(folder), processes=request.param)
+    launch(Path(__file__).parent / "helpers" / "distributed_run.py", tiny_model, str(folder), processes=request.param)
     return folder
 
 

@@ -173,7 +173,7 @@ def test_models_that_mind_padding_keep_trl_s(tiny_model, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path, sharding):
     """In the `rare` cases the first process has no row left, and in their second step neither has."""
-    launch(Path(__file__).with_name("microbatch_run.py"), tiny_model, str(tmp_path), sharding, processes=2)
+    launch(Path(__file__).parent / "helpers" / "microbatch_run.py", tiny_model, str(tmp_path), sharding, processes=2)
     for case in TWO_PROCESSES[sharding]:
         found, expected = (
             torch.load(tmp_path / f"{case}-{cls.__name__}.pt") for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)

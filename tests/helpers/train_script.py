@@ -7,7 +7,7 @@ import yaml
 import coda_trl.train
 
 TRAIN = coda_trl.train
-PATH = Path(__file__).parent.parent / "recipes" / "train.py"
+PATH = Path(__file__).parents[2] / "recipes" / "train.py"
 
 RECIPE = {
     "dataset": ["ladder=11"],
