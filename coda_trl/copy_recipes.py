@@ -30,6 +30,8 @@ def main() -> None:
         copy_recipes(folder)
     except FileExistsError:
         sys.exit(f"error: {folder} exists: use the recipes in it, or name another folder")
+    except OSError as problem:
+        sys.exit(f"error: {problem}: name a folder that you may write")
     print(f"Recipes are in {folder}. To start: coda-train --config {folder}/ladder/coda.yaml")
 
 

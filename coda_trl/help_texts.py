@@ -51,6 +51,6 @@ def explain_unknown(word: str, classes: Sequence[type]) -> str:
     """
     if not word.startswith("--"):
         return f"{word!r} belongs to no setting. A file of settings follows `--config`."
-    name = word.lstrip("-").replace("-", "_")
+    name = word.lstrip("-").partition("=")[0].replace("-", "_")
     close = difflib.get_close_matches(name, [field.name for each in classes for field in fields(each)], 1)
     return f"There is no setting `{name}`. " + (f"Did you mean `{close[0]}`?" if close else "`--help` lists them all.")

@@ -34,14 +34,11 @@ class RewardArguments:
 
     reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"])
 
-    def __post_init__(self):
-        if isinstance(self.reward_funcs, str):  # one name in a recipe
-            self.reward_funcs = [self.reward_funcs]
-
 
 def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """
-    Settings of the files that a command line names, and the rest of the command line, which wins over them.
+    Settings of the files that a command line names, single values as words in front of the rest of the command line,
+    which wins over them.
 
     Args:
         argv (`Sequence[str]`):
@@ -64,13 +61,19 @@ def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[
             there = ", ".join(sorted(file.name for file in folder.glob("*.yaml")))
             remedy = f"Files in {folder}: {there}" if there else "`coda-recipes` writes the recipes into ./recipes"
             raise ValueError(f"There is no file {path}. {remedy}.")
-        with path.open(encoding="utf-8") as file:  # errors of YAML name it
+        with path.open("rb") as file:  # errors of YAML name it
             found = yaml.safe_load(file)
         if not isinstance(found, dict):
             raise ValueError(f"{path} holds {found!r:.40}, but must hold settings (`name: value`).")
         settings |= found
-    os.environ.update({name: str(value) for name, value in settings.pop("env", {}).items()})  # as TRL's parser
-    return settings, rest
+    env = settings.pop("env", {})
+    if not isinstance(env, dict):
+        raise ValueError(f"`env` is {env!r}, but must hold environment variables (`NAME: value`).")
+    os.environ.update({name: str(value) for name, value in env.items()})  # as TRL's parser
+    # The parser checks types on the command line alone, and makes lists of single values there.
+    words = {name: value for name, value in settings.items() if type(value) in (str, int, float)}
+    others = {str(name): value for name, value in settings.items() if name not in words}
+    return others, [*(f"--{name}={value}" for name, value in words.items()), *rest]
 
 
 def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callable]:

@@ -73,6 +73,7 @@ def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) ->
         description=__doc__,
         epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     settings, rest = read_settings(argv)
     unknown = parser.set_defaults_with_config(**settings)

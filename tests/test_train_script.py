@@ -174,7 +174,7 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
     [
         ("--coda_aplha 0.3", "There is no setting `coda_aplha`. Did you mean `coda_alpha`?"),
         ("--config typo.yaml", "There is no setting `coda_aplha`. Did you mean `coda_alpha`?"),
-        ("--config gone.yaml", "There is no file gone.yaml. Files in .: broken.yaml, empty.yaml, list.yaml"),
+        ("--config gone.yaml", "There is no file gone.yaml. Files in .: broken.yaml, bytes.yaml, empty.yaml"),
         ("--config recipes/ladder/coda.yaml", "There is no file recipes/ladder/coda.yaml. `coda-recipes` writes"),
         ("--config folder", "There is no file folder. Files in folder: a.yaml"),
         ("--config broken.yaml", "broken.yaml"),
@@ -182,6 +182,10 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--overlay empty.yaml", "empty.yaml holds None, but must hold settings"),
         ("--config list.yaml", "list.yaml holds ['coda_alpha'], but must hold settings"),
         ("--overlay none.yaml", "`dataset` is [], but must name a data set"),
+        ("--overlay env.yaml", "`env` is 3, but must hold environment variables"),
+        ("--overlay number.yaml", "There is no setting `1`"),
+        ("--overlay short.yaml", "There is no setting `coda_alph`"),
+        ("--config bytes.yaml", 'in "bytes.yaml", position 0'),
         ("--num_generations 1", "`num_generations` is 1, but a success rate"),
         ("typo.yaml", "give --config RECIPE"),
     ],
@@ -194,6 +198,10 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     Path("empty.yaml").touch()
     Path("list.yaml").write_text("- coda_alpha\n")
     Path("none.yaml").write_text("dataset: []\n")
+    Path("env.yaml").write_text("env: 3\n")
+    Path("number.yaml").write_text("1: 2\n")
+    Path("short.yaml").write_text("coda_alph: 0.3\n")
+    Path("bytes.yaml").write_bytes(b"\xff\x00")
     Path("typo.yaml").write_text("coda_aplha: 0.3\nuse_cpu: true\nbf16: false\n")
     assert TRAIN.main([*changes.split(), "--output_dir", "out", "--use_cpu", "--bf16", "false"]) == 2
     assert message in caplog.text
@@ -219,6 +227,19 @@ def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
     assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
     assert error_line(caplog) == "There is no model: set `model_name_or_path` to a hub id or a folder."
     assert "error model_name_or_path: There is none." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("max_steps: 1.5", "--max_steps/--max-steps: invalid int value: '1.5'"), ("length_shaping: codaa", "'codaa'")],
+)
+def test_values_of_a_recipe_are_checked_as_those_of_the_command_line(tmp_path, capsys, line, message):
+    """`max_steps: 1.5` came as far as transformers' loop over epochs."""
+    path = tmp_path / "settings.yaml"
+    path.write_text(line)
+    with pytest.raises(SystemExit, match="2"):
+        TRAIN.main(["--config", str(path)])
+    assert message in capsys.readouterr().err
 
 
 def test_prompts_of_messages_need_a_chat_template(recipe, trainers, tiny_model, tmp_path, caplog):
@@ -283,13 +304,14 @@ def test_nothing_one_name_and_mappings_mean_the_same_in_recipe_and_overlay(tmp_p
     path = tmp_path / "settings.yaml"
     path.write_text(
         "attn_implementation: null\nlength_budget: null\neval_dataset: null\ndataset: gsm8k\nbenchmarks: svamp\n"
-        "reward_funcs: ladder_reward\nlearning_rate: 1e-4\nmodel_init_kwargs:\n  use_cache: true\n"
+        "reward_funcs: ladder_reward\nreward_weights: 2\nlearning_rate: 1e-4\nmodel_init_kwargs:\n  use_cache: true\n"
         "env:\n  OF_THE_RECIPE: 1\n"
     )
     argv = [place, str(path), "--output_dir", "out", "--use_cpu", "--bf16", "false"]
     rewards, data, plan, args, model = TRAIN.parse(argv)
     assert model.attn_implementation is None and data.length_budget is None and data.eval_dataset is None
     assert (rewards.reward_funcs, data.dataset, plan.benchmarks) == (["ladder_reward"], ["gsm8k"], ["svamp"])
+    assert args.reward_weights == [2.0]
     assert args.learning_rate == 1e-4 and args.model_init_kwargs == {"use_cache": True}
     assert os.environ["OF_THE_RECIPE"] == "1"
 

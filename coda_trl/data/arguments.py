@@ -39,10 +39,6 @@ class DataArguments:
     length_budget: list[int] | None = None
 
     def __post_init__(self):
-        if isinstance(self.dataset, str):  # one name in a recipe
-            self.dataset = [self.dataset]
-        if isinstance(self.eval_dataset, str):
-            self.eval_dataset = [self.eval_dataset]
         if not self.dataset:
             raise ValueError(f"`dataset` is {self.dataset}, but must name a data set.")
         if self.length_budget is not None and len(self.length_budget) != 2:

@@ -60,10 +60,6 @@ class DryRunArguments:
     model_config: str | None = None
     benchmarks: list[str] | None = None
 
-    def __post_init__(self):
-        if isinstance(self.benchmarks, str):  # one name in a recipe
-            self.benchmarks = [self.benchmarks]
-
 
 def read_plan(argv: Sequence[str]) -> DryRunArguments:
     """
@@ -73,7 +69,7 @@ def read_plan(argv: Sequence[str]) -> DryRunArguments:
         argv (`Sequence[str]`):
             Command line of the training script.
     """
-    parser = TrlParser(DryRunArguments, add_help=False)
+    parser = TrlParser(DryRunArguments, add_help=False, allow_abbrev=False)
     settings, rest = read_settings(argv, beside=BESIDE)
     parser.set_defaults_with_config(**settings)
     plan, _ = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
