@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import torch
 from datasets import Dataset
+from trl import GRPOConfig
 
 # What the trainers call reward functions with, beside the columns of the data set.
 _ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
@@ -43,6 +44,16 @@ def check_data(
         for reward, name in zip(rewards, names, strict=True):
             check_call(reward, name, argument, dataset.column_names)
     return find_missing_box(names, train_dataset[0]["prompt"]) if isinstance(train_dataset, Dataset) else None
+
+
+def check_number_of_prompts(args: GRPOConfig, num_rows: int) -> None:
+    """Raises a `ValueError` if a training set is too small for a single step, which TRL takes for the end of it."""
+    prompts = args.generation_batch_size // args.num_generations
+    if num_rows < prompts:
+        raise ValueError(
+            f"{num_rows:,} prompts do not fill one batch of {prompts:,}, so there is not a single step. Use more "
+            f"data, or a smaller `generation_batch_size` (now {args.generation_batch_size:,})."
+        )
 
 
 def check_call(reward: Callable, name: str, argument: str, columns: Sequence[str]) -> None:

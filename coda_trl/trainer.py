@@ -16,7 +16,7 @@ from typing_extensions import override
 from .compatibility import check_overrides
 from .config import CodaGRPOConfig
 from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, says_right_or_wrong
-from .data_checks import check_budget_column, check_data, read_budgets
+from .data_checks import check_budget_column, check_data, check_number_of_prompts, read_budgets
 from .grading import opens_thinking
 from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
@@ -52,8 +52,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     Raises:
         RuntimeError, TypeError: As [`~length_grouping.LengthGroupedGRPOTrainer`].
         ValueError: If `args.correctness_reward` is none of the reward functions or several, if one of them is called
-            `length_shaping`, if the dataset lacks the column `n_gold` that L1 needs or holds anything but positive
-            numbers there, or, while training, if a reward is infinite or the shaped one is not 0, 1 or `None`.
+            `length_shaping`, if the dataset holds fewer prompts than a batch, or lacks the column `n_gold` that L1
+            needs or holds anything but positive numbers there, or, while training, if a reward is infinite or the
+            shaped one is not 0, 1 or `None`.
 
     Example:
 
@@ -112,9 +113,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 message = check_data(rewards, names, train_dataset, eval_dataset)
                 if message is not None and args.process_index == 0:
                     warnings.warn(message, stacklevel=3)
-        if args.length_shaping in NEED_BUDGET and isinstance(train_dataset, Dataset):
-            check_budget_column(args.length_shaping, train_dataset.column_names)
-            read_budgets(train_dataset["n_gold"])
+        if isinstance(train_dataset, Dataset):
+            check_number_of_prompts(args, len(train_dataset))
+            if args.length_shaping in NEED_BUDGET:
+                check_budget_column(args.length_shaping, train_dataset.column_names)
+                read_budgets(train_dataset["n_gold"])
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)

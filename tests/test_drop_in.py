@@ -107,6 +107,12 @@ def test_batching_and_losses_of_trl(tiny_model, tmp_path, settings):
     assert all(torch.tensor(entry["loss"]).isfinite() for entry in trainer.state.log_history if "loss" in entry)
 
 
+def test_too_few_prompts_for_a_step_are_refused(tiny_model, tmp_path):
+    """TRL trains no step then, and says so at the level of a log that scripts do not show."""
+    with pytest.raises(ValueError, match="1 prompts do not fill one batch of 2, .* `generation_batch_size` .now 8"):
+        CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS.select([0]))
+
+
 def test_streamed_dataset(tiny_model, tmp_path):
     stream = IterableDataset.from_generator(lambda: iter(PROMPTS))
     train(tiny_model, right, args(tmp_path), stream, stream).evaluate()

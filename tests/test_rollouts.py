@@ -83,7 +83,7 @@ def test_environment_owns_the_reward_that_is_shaped(tool_model, tmp_path):
 
 
 def test_rows_of_an_environment_need_no_prompt(tool_model, tmp_path):
-    make_trainer(tool_model, tmp_path, right, Dataset.from_dict({"a": [3]}), environment_factory=Multiplication)
+    make_trainer(tool_model, tmp_path, right, Dataset.from_dict({"a": [3, 4]}), environment_factory=Multiplication)
 
 
 @pytest.mark.parametrize("masked", [True, False])

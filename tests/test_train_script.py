@@ -186,6 +186,7 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--overlay number.yaml", "There is no setting `1`"),
         ("--overlay short.yaml", "There is no setting `coda_alph`"),
         ("--config bytes.yaml", 'in "bytes.yaml", position 0'),
+        ("--length_budget 5 2", "`length_budget` is [5, 2], but must be two positive numbers: lowest and highest"),
         ("--num_generations 1", "`num_generations` is 1, but a success rate"),
         ("typo.yaml", "give --config RECIPE"),
     ],

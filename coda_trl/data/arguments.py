@@ -41,7 +41,8 @@ class DataArguments:
     def __post_init__(self):
         if not self.dataset:
             raise ValueError(f"`dataset` is {self.dataset}, but must name a data set.")
-        if self.length_budget is not None and len(self.length_budget) != 2:
-            raise ValueError(f"`length_budget` is {self.length_budget}, but must be two numbers: lowest and highest.")
+        budget = self.length_budget
+        if budget is not None and not (len(budget) == 2 and 0 < budget[0] <= budget[1]):
+            raise ValueError(f"`length_budget` is {budget}, but must be two positive numbers: lowest and highest.")
         if self.max_prompt_length < 1:
             raise ValueError(f"`max_prompt_length` is {self.max_prompt_length}, but must be at least 1.")

@@ -8,6 +8,7 @@ from trl.trainer.utils import get_callable_name
 from ..config import CodaGRPOConfig
 from ..correctness import find_correctness_reward
 from ..data import DataArguments
+from ..data_checks import check_number_of_prompts
 from ..loading import RewardArguments, find_rewards
 from ..shaping_checks import NEED_BUDGET
 from .arithmetic import Batch
@@ -63,12 +64,11 @@ def check_rewards(args: CodaGRPOConfig, reward_args: RewardArguments) -> Iterato
 
 def check_batch(args: CodaGRPOConfig, launch: Launch, batch: Batch, num_rows: int | None) -> Iterator[Finding]:
     """Batches that are impossible, or not the paper's."""
-    if num_rows is not None and num_rows < batch.prompts:
-        yield error(
-            "dataset",
-            f"{num_rows:,} prompts do not fill one batch of {batch.prompts:,}, so there is not a single step. Use "
-            "more data, or a smaller `generation_batch_size`.",
-        )
+    if num_rows is not None:
+        try:
+            check_number_of_prompts(args, num_rows)
+        except ValueError as problem:
+            yield error("dataset", str(problem))
     if batch.updates < 1:
         yield warning(
             "gradient_accumulation_steps",
