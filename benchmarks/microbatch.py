@@ -126,7 +126,6 @@ def train(watch: Rollouts, args: argparse.Namespace) -> None:
         num_generations=GENERATIONS,
         max_completion_length=watch.longest,
         max_steps=len(watch.plan),
-        beta=args.beta,
         learning_rate=1e-6,
         **trainer_options(),
     )
@@ -217,14 +216,13 @@ def main() -> None:
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--rounds", type=int, default=3, help="Steps of each side and kind.")
     parser.add_argument("--seconds", type=float, default=390, help="Begin no step that would end later than this.")
-    parser.add_argument("--beta", type=float, default=0.0, help="KL coefficient; not 0: the reference model runs too.")
     args = parser.parse_args()
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # with more cards in sight, Trainer wants to be launched
 
     begin = time.perf_counter()
     number = f"{'-'.join(map(str, args.rollouts))}-rollouts-" if args.rollouts else ""
     about = machine() | {"model": "random tiny Qwen3" if args.tiny else "random Qwen3-0.6B"}
-    about["settings"] = {"beta": args.beta, "prompt_length": PROMPT_LENGTH, "micro_batches": MICRO_BATCHES}
+    about["settings"] = {"prompt_length": PROMPT_LENGTH, "micro_batches": MICRO_BATCHES}
     known = TINY_ROLLOUTS if args.tiny else ROLLOUTS
     longest = sorted(args.longest or [maximum for place, maximum in enumerate(known) if place != 1])
     shares = np.array([share for maximum, share in zip(known, TIME_SHARES, strict=True) if maximum in longest])
