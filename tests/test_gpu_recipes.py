@@ -35,8 +35,6 @@ def test_steps_of_a_recipe_are_measured_on_every_process(tmp_path):
         assert list(row["seconds"]) == ["rewards and log-probabilities", "forward and backward", "optimizer"]
         assert row["seconds"]["forward and backward"] > 0
     assert rows[0]["tokens"] == 8 * (64 + 16)
-    # From the micro-batches of the rehearsal to those of the recipe: 256 a step, 314 steps.
-    assert rows[0]["update_hours"] > 314 * 256 / 4 * rows[0]["seconds"]["forward and backward"] / 3600
     assert result["estimate"]["training_peak"] > 0
 
 
@@ -57,9 +55,6 @@ def test_a_step_is_summed_up_over_its_processes(capsys):
         "processes": 2,
         "sharding": "fsdp2",
         "error": None,
-        "micro_batches": 4,
-        "recipe_micro_batches": 512,
-        "recipe_steps": 314,
         "estimate": {"training_peak": 44 * 2**30},
         "ranks": [{"steps": [step]}] * 2,
     }

@@ -45,7 +45,6 @@ from timing import machine, parser_of, write  # noqa: E402
 LAUNCH_FILES = {name: f"{name}.yaml" for name in ("fsdp2", "zero3", "zero2", "ddp")} | {"none": "one_gpu.yaml"}
 KINDS = ("full", "lognormal", "lognormal-trl")
 MEMORY = ["allocated", "reserved", "card"]
-PAPER_STEPS = 314  # an epoch of DeepScaleR
 LAST_STEP = 60  # seconds that a step may take which was begun in time
 
 
@@ -108,9 +107,6 @@ def run(args: argparse.Namespace, sharding: str, model: Path, work: Path, second
         "processes": processes,
         "micro_batch": recipe["per_device_train_batch_size"],
         "micro_batches": args.micro_batches,
-        # All of the recipe's batch by the cards that train here.
-        "recipe_micro_batches": recipe["generation_batch_size"] // (recipe["per_device_train_batch_size"] * processes),
-        "recipe_steps": recipe.get("max_steps", PAPER_STEPS),
         "attention": model_args.attn_implementation,
         "seconds": time.perf_counter() - begin,
         "error": error,
@@ -143,16 +139,13 @@ def summarise(result: dict) -> list[dict]:
         ).groupby("step")
         tokens = frame["tokens"].sum().median()
         seconds = frame[phases].max().median().to_dict()
-        update = sum(seconds.values())
-        per_micro_batch = (update - seconds["optimizer"]) / result["micro_batches"]
-        step_seconds = per_micro_batch * result["recipe_micro_batches"] + seconds["optimizer"]
         rows.append(
             {
                 "kind": kind,
                 "steps": len(timed),
                 "seconds": seconds,
                 "tokens": tokens,
-                "update_tokens_per_second": tokens / update,
+                "update_tokens_per_second": tokens / sum(seconds.values()),
                 "peaks": [
                     {
                         phase: {key: max(s["phases"][phase].get(key, 0) for s in rank) for key in MEMORY}
@@ -160,7 +153,6 @@ def summarise(result: dict) -> list[dict]:
                     }
                     for rank in zip(*chosen, strict=True)
                 ],
-                "update_hours": step_seconds * result["recipe_steps"] / 3600,
             }
         )
     return rows
@@ -173,11 +165,7 @@ def print_result(result: dict) -> None:
         print(f"{result['error']}\n{result['log']}")
     for row in result["rows"]:
         seconds = ", ".join(f"{phase} {value:.2f} s" for phase, value in row["seconds"].items())
-        print(
-            f"{row['kind']}: {seconds}; {row['update_tokens_per_second']:,.0f} tokens/s in the update; "
-            f"{result['recipe_steps']} steps of {result['recipe_micro_batches']} micro-batches take "
-            f"{row['update_hours']:.1f} h at this speed"
-        )
+        print(f"{row['kind']}: {seconds}; {row['update_tokens_per_second']:,.0f} tokens/s")
     if not result["rows"] or not result["rows"][0]["peaks"][0]["optimizer"]["card"]:  # no step, or no GPU
         return
     needed, held = map(max, zip(*(peak_memory(row["peaks"]) for row in result["rows"]), strict=True))
