@@ -136,18 +136,12 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
 
     def __post_init__(self):
         check_parameters(**self.shaping_parameters(), names=_PARAMETER_FIELDS)
-        if self.length_shaping != "none":
-            if self.multi_objective_aggregation != "sum_then_normalize":
-                raise ValueError(
-                    f"`multi_objective_aggregation` is {self.multi_objective_aggregation!r}, which would normalise "
-                    "the shaping term on its own and lose its size relative to correctness. Set it to "
-                    "'sum_then_normalize', or `length_shaping` to 'none'."
-                )
-            if self.num_generations < 2:
-                raise ValueError(
-                    f"`num_generations` is {self.num_generations}, but a success rate and a relative length need a "
-                    "group. Set it to at least 2 (the paper uses 16)."
-                )
+        if self.length_shaping != "none" and self.multi_objective_aggregation != "sum_then_normalize":
+            raise ValueError(
+                f"`multi_objective_aggregation` is {self.multi_objective_aggregation!r}, which would normalise the "
+                "shaping term on its own and lose its size relative to correctness. Set it to 'sum_then_normalize', "
+                "or `length_shaping` to 'none'."
+            )
         super().__post_init__()
 
     def shaping_parameters(self) -> dict[str, Any]:

@@ -12,36 +12,14 @@ _BATCHES_TO_WARN = 3
 
 def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> tuple[int, str | None]:
     """
-    Finds the reward that is shaped: the chosen one, else the only one known to say right or wrong, else the first.
-
-    Args:
-        names (`Sequence[str]`), chosen (`str`, *optional*):
-            Names of the reward functions, and the configuration's `correctness_reward`.
-
-    Returns:
-        `tuple[int, str | None]`: Its place, and what to warn of if that is a guess.
-
-    Raises:
-        ValueError: If the chosen one is none of them or several.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.correctness import find_correctness_reward
-
-    >>> find_correctness_reward(["think_format_reward", "accuracy_reward"])
-    (1, None)
-
-    ```
+    Place of the reward that is shaped (the chosen one, else the only one known to say right or wrong, else the first),
+    and what to warn of if that is a guess. Raises a `ValueError` if the chosen one is none of them or several.
     """
     listed = ", ".join(names)
     if chosen is not None:
-        if chosen not in names:
-            raise ValueError(f"`correctness_reward` is {chosen!r}, but the reward functions are {listed}.")
-        if names.count(chosen) > 1:
+        if names.count(chosen) != 1:
             raise ValueError(
-                f"`correctness_reward` is {chosen!r}, but several of the reward functions ({listed}) are called so. "
-                "Give each a name of its own (`def`, or `__name__`)."
+                f"`correctness_reward` is {chosen!r}, but must be the name of one of the reward functions: {listed}."
             )
         return names.index(chosen), None
     known = [index for index, name in enumerate(names) if name in _KNOWN]
@@ -54,15 +32,7 @@ def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> 
 
 
 def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int) -> None:
-    """
-    Raises a `ValueError` that says what to do, if rewards are not 0, 1 or NaN.
-
-    Args:
-        rewards (`torch.Tensor` of shape `(N,)`):
-            What the function at `index` returned.
-        names (`Sequence[str]`), index (`int`):
-            All reward functions, and which of them is shaped.
-    """
+    """Raises a `ValueError` if the rewards `(N,)` of the function at `index` are not 0, 1 or NaN."""
     if says_right_or_wrong(rewards):
         return
     value = min(set(rewards[~rewards.isnan()].tolist()) - {0, 1})
@@ -81,13 +51,7 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
 
 
 class FirstVerdicts:
-    """
-    Says once, after some batches, if none of them had a right completion.
-
-    Args:
-        name (`str`):
-            Name of the reward function.
-    """
+    """Says once, after some batches, if the reward function `name` found no completion of them right."""
 
     def __init__(self, name: str):
         self._name, self._batches, self._found_right, self._scored = name, 0, False, False

@@ -15,13 +15,7 @@ def help_texts(docstring: str) -> dict[str, str]:
 
 
 def help_from_docstring(arguments: type) -> type:
-    """
-    Gives each field of a dataclass the text that its docstring has for it as the help that `HfArgumentParser` shows.
-
-    Args:
-        arguments (`type`):
-            Dataclass with a docstring in Hugging Face style.
-    """
+    """Gives each field of a dataclass what its docstring says of it, as the help that `HfArgumentParser` shows."""
     for name, text in help_texts(arguments.__doc__).items():
         option = arguments.__dataclass_fields__[name]
         option.metadata = MappingProxyType({"help": text} | dict(option.metadata))
@@ -29,26 +23,7 @@ def help_from_docstring(arguments: type) -> type:
 
 
 def explain_unknown(word: str, classes: Sequence[type]) -> str:
-    """
-    What is wrong with a word of a command line or configuration file that no option takes.
-
-    Args:
-        word (`str`):
-            The word, such as `"--coda_aplha"`.
-        classes (`Sequence[type]`):
-            Dataclasses of the options there are.
-
-    Example:
-
-    ```python
-    >>> from coda_trl import CodaGRPOConfig
-    >>> from coda_trl.help_texts import explain_unknown
-
-    >>> explain_unknown("--coda_aplha", [CodaGRPOConfig])
-    'There is no setting `coda_aplha`. Did you mean `coda_alpha`?'
-
-    ```
-    """
+    """What is wrong with a word, such as `--coda_aplha`, that is no option of these dataclasses."""
     if not word.startswith("--"):
         return f"{word!r} belongs to no setting. A file of settings follows `--config`."
     name = word.lstrip("-").partition("=")[0].replace("-", "_")

@@ -37,17 +37,9 @@ class RewardArguments:
 
 def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """
-    Settings of the files that a command line names, single values as words in front of the rest of the command line,
-    which wins over them.
-
-    Args:
-        argv (`Sequence[str]`):
-            `--config RECIPE`, `--overlay FILE ...` (each wins over those before), and anything else.
-        beside (`str`, *optional*):
-            Name of a file beside the recipe that the recipe wins over, if there is one.
-
-    Raises:
-        OSError, yaml.YAMLError, ValueError: If a file is missing, damaged, or holds no settings.
+    Settings of the files of a command line (`--config RECIPE`, `--overlay FILE ...`, each wins over those before, and
+    all over a file `beside` the recipe), single values as words in front of the rest, which wins over them. Raises an
+    `OSError`, `yaml.YAMLError` or `ValueError` if a file is missing, damaged, or holds no settings.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path, nargs=1, default=[])
@@ -77,12 +69,7 @@ def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[
 
 
 def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callable]:
-    """
-    Finds the reward functions of a run.
-
-    Raises:
-        ValueError: If there is no such function, or not one weight for each.
-    """
+    """The reward functions of a run. Raises a `ValueError` if one does not exist or has no weight of its own."""
     names, weights = reward_args.reward_funcs, args.reward_weights
     if weights is not None and len(weights) != len(names):
         raise ValueError(f"`reward_weights` is {weights}, but must have one weight for each of {', '.join(names)}.")
@@ -90,16 +77,10 @@ def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callabl
 
 
 def find_reward(name: str, max_completion_length: int) -> Callable:
-    """
-    Finds a reward function: a key of `REWARD_FUNCTIONS`, or a dotted path.
-
-    Raises:
-        ValueError: If there is no such function.
-    """
+    """A reward function: a key of `REWARD_FUNCTIONS`, or a dotted path. Raises a `ValueError` if there is none."""
     if name == "get_soft_overlong_punishment":
-        punishment = REWARD_FUNCTIONS[name]
         last_quarter = max_completion_length // 4  # as in DAPO
-        return punishment(max_completion_len=max_completion_length, soft_punish_cache=last_quarter)
+        return REWARD_FUNCTIONS[name](max_completion_len=max_completion_length, soft_punish_cache=last_quarter)
     if name == "get_repetition_penalty_reward":
         return REWARD_FUNCTIONS[name]()
     if name in REWARD_FUNCTIONS:
@@ -130,12 +111,7 @@ def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:
 def load_tokenizer(
     model_args: ModelConfig, prompt_format: str, trust_remote_code: bool
 ) -> tuple[PreTrainedTokenizerBase, StopTokens]:
-    """
-    Loads the tokenizer of a model, and finds the tokens at which generation has to stop.
-
-    Raises:
-        ValueError: If there is no such tokenizer, in one line.
-    """
+    """The tokenizer of a model, and the tokens to stop at. Raises a `ValueError` if there is none, in one line."""
     name, revision = model_args.model_name_or_path, model_args.model_revision
     if name is None:
         raise ValueError("There is no model: set `model_name_or_path` to a hub id or a folder.")
@@ -151,10 +127,7 @@ def load_tokenizer(
 
 
 def load_prompts(specs: Sequence[str], data_args: DataArguments, seed: int, split: str = "train") -> Dataset:
-    """
-    The prompts of a training or evaluation set, the long ones too. `seed` is that of length budgets, `split` that of
-    `custom` sets on the hub.
-    """
+    """Prompts, the long ones too. `seed` is that of length budgets, `split` that of `custom` sets on the hub."""
     columns = (data_args.prompt_column, data_args.solution_column)
     return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed, columns, split)
 

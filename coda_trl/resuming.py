@@ -43,11 +43,8 @@ def find_last_complete_checkpoint(output_dir: str) -> str | None:
     The last checkpoint in the output folder of a run, `None` if there is none. Those that were interrupted or damaged
     are left out, with a warning for each.
     """
-    steps = {
-        int(match[1]): path
-        for path in Path(output_dir).glob(f"{PREFIX_CHECKPOINT_DIR}-*")
-        if (match := re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)", path.name)) and path.is_dir()
-    }
+    folders = [path for path in Path(output_dir).glob(f"{PREFIX_CHECKPOINT_DIR}-*") if path.is_dir()]
+    steps = {int(step): path for path in folders if (step := path.name.partition("-")[2]).isdigit()}
     for _, checkpoint in sorted(steps.items(), reverse=True):
         damage = find_damage(checkpoint)
         if damage is None:

@@ -63,9 +63,7 @@ ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, Mo
 def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) -> tuple:
     """
     Settings from the command line, overlays and recipe: an object of each of `ARGUMENTS`, or of `config` for its base.
-
-    Raises:
-        ValueError: If there is no such setting, or a value cannot be; and as [`read_settings`].
+    Raises a `ValueError` if there is no such setting, or a value cannot be; and as [`read_settings`].
     """
     parser = TrlParser(
         [config if arguments is CodaGRPOConfig else arguments for arguments in ARGUMENTS],
@@ -113,10 +111,8 @@ def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: 
 
 def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any]) -> tuple[str | None, bool]:
     """
-    The checkpoint to resume from, and whether the run is finished. One process looks for all.
-
-    Raises:
-        ValueError: If the run has other settings.
+    The checkpoint to resume from, and whether the run is finished. One process looks for all. Raises a `ValueError` if
+    the run has other settings.
     """
     found = None, False, None
     if PartialState().is_main_process:

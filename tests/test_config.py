@@ -8,7 +8,6 @@ import yaml
 from trl import GRPOConfig, TrlParser
 
 from coda_trl import CodaGRPOConfig, LengthGroupedGRPOConfig
-from coda_trl.shaping import METHODS
 
 CPU = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
@@ -86,12 +85,6 @@ def test_normalising_each_reward_alone_is_refused_unless_plain_grpo():
     ):
         config(multi_objective_aggregation="normalize_then_sum")
     config(multi_objective_aggregation="normalize_then_sum", length_shaping="none")
-
-
-def test_groups_of_one_are_refused():
-    for method in METHODS.keys() - {"none"}:
-        with pytest.raises(ValueError, match="`num_generations` is 1"):
-            config(num_generations=1, length_shaping=method)
 
 
 def test_parameters_reach_shape_rewards():

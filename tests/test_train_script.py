@@ -187,7 +187,7 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--overlay short.yaml", "There is no setting `coda_alph`"),
         ("--config bytes.yaml", 'in "bytes.yaml", position 0'),
         ("--length_budget 5 2", "`length_budget` is [5, 2], but must be two positive numbers: lowest and highest"),
-        ("--num_generations 1", "`num_generations` is 1, but a success rate"),
+        ("--num_generations 1", "GRPO requires at least 2 generations per prompt"),
         ("typo.yaml", "give --config RECIPE"),
     ],
 )
@@ -213,7 +213,7 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     [
         (
             "--correctness_reward ladder",
-            "`correctness_reward` is 'ladder', but the reward functions are ladder_reward.",
+            "`correctness_reward` is 'ladder', but must be the name of one of the reward functions: ladder_reward.",
         ),
         ("--reward_funcs json.dumps", "The reward function 'dumps' cannot be called: missing"),
     ],

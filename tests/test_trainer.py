@@ -200,9 +200,11 @@ def length_shaping(completions, **kwargs):
 
 def test_names_of_rewards_are_checked_before_any_weights(tmp_path):
     lambdas = [lambda completions, **kwargs: [0.5] * len(completions), lambda completions, **kwargs: [1.0] * 8]
-    with pytest.raises(ValueError, match=r"several of the reward functions \(<lambda>, <lambda>\) are called so"):
+    with pytest.raises(
+        ValueError, match="'<lambda>', but must be the name of one of the reward functions: <lambda>, <lambda>"
+    ):
         make("no-such-model", tmp_path, lambdas, correctness_reward="<lambda>")
-    with pytest.raises(ValueError, match="`correctness_reward` is 'wrong', but the reward functions are right"):
+    with pytest.raises(ValueError, match="'wrong', but must be the name of one of the reward functions: right"):
         make("no-such-model", tmp_path, functools.partial(right), correctness_reward="wrong")
     with pytest.raises(ValueError, match="called 'length_shaping'.* Rename it"):
         make("no-such-model", tmp_path, [right, length_shaping])

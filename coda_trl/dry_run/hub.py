@@ -17,26 +17,20 @@ def ask_the_hub_once() -> Iterator[None]:
     with `HF_HUB_OFFLINE=1`. (`huggingface_hub` asks six times for each file, and waits 23 seconds in between.)
     """
     client = get_session()
-    hooks = client.event_hooks
-    client.event_hooks = hooks | {"request": [*hooks["request"], _FirstLook(client)]}
+    answers: list[Exception | None] = []
+
+    def look_once(request: Any) -> None:
+        if not answers:
+            answers.append(None)  # the question itself comes here too
+            try:
+                client.head(constants.ENDPOINT, timeout=PATIENCE)
+            except Exception as problem:  # of httpx, or, from huggingface_hub 2 on, of httpx2
+                answers[0] = problem
+        if answers[0] is not None:
+            raise OfflineModeIsEnabled(f"{constants.ENDPOINT} cannot be reached: {answers[0]}.")
+
+    client.event_hooks = client.event_hooks | {"request": [*client.event_hooks["request"], look_once]}
     try:
         yield
     finally:
         close_session()  # the next session is one without the hook
-
-
-class _FirstLook:
-    def __init__(self, client: Any):  # of httpx, or, from huggingface_hub 2 on, of httpx2
-        self.client = client
-        self.looked = False
-        self.problem: Exception | None = None
-
-    def __call__(self, request: Any) -> None:
-        if not self.looked:
-            self.looked = True
-            try:
-                self.client.head(constants.ENDPOINT, timeout=PATIENCE)
-            except Exception as problem:  # of either package
-                self.problem = problem
-        if self.problem is not None:
-            raise OfflineModeIsEnabled(f"{constants.ENDPOINT} cannot be reached: {self.problem}.")

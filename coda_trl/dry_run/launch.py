@@ -1,12 +1,11 @@
 """The planned launch: number of processes, and what they share."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from accelerate import DistributedType
 from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.utils.deepspeed import HfDeepSpeedConfig
 from yaml import YAMLError
 
 from ..config import CodaGRPOConfig
@@ -29,16 +28,9 @@ class Launch:
 
 def read_launch(accelerate_config: str | None, num_processes: int | None = None) -> Launch:
     """
-    Reads an accelerate configuration file, as accelerate does.
-
-    Args:
-        accelerate_config (`str`, *optional*):
-            Path of the file that `accelerate launch --config_file` is given. `None`: a plain `python` launch.
-        num_processes (`int`, *optional*):
-            Overrides the number in the file, as `accelerate launch --num_processes` does.
-
-    Raises:
-        ValueError: If a file is missing, is not accelerate's, or leaves the number of processes open.
+    Reads an accelerate configuration file, as accelerate does. Without one, it is a plain `python` launch.
+    `num_processes` overrides the number in the file, as that of `accelerate launch` does. Raises a `ValueError` if a
+    file is missing, is not accelerate's, or leaves the number of processes open.
     """
     if accelerate_config is None:
         processes = num_processes or 1
@@ -57,13 +49,14 @@ def read_launch(accelerate_config: str | None, num_processes: int | None = None)
 def _sharding(kind: DistributedType | bool, deepspeed: dict[str, Any], fsdp: dict[str, Any]) -> str | None:
     """Name of the sharding, `None` if there is none. Defaults are accelerate's and DeepSpeed's."""
     if kind == DistributedType.DEEPSPEED:
-        stage = deepspeed.get("zero_stage", 2)
-        devices = [deepspeed.get(f"offload_{what}_device") for what in ("optimizer", "param")]
         if "deepspeed_config_file" in deepspeed:
-            zero = json.loads(Path(deepspeed["deepspeed_config_file"]).read_text()).get("zero_optimization", {})
-            stage = zero.get("stage", 0)
-            devices = [zero.get(f"offload_{what}", {}).get("device") for what in ("optimizer", "param")]
-        return f"zero{stage}" + (" with offloading" if {*devices} - {None, "none"} else "")
+            file = HfDeepSpeedConfig(deepspeed["deepspeed_config_file"])
+            stage, offloads = file.get_value("zero_optimization.stage", 0), file.is_offload()
+        else:
+            stage = deepspeed.get("zero_stage", 2)
+            devices = {deepspeed.get(f"offload_{what}_device") for what in ("optimizer", "param")}
+            offloads = devices - {None, "none"}
+        return f"zero{stage}" + (" with offloading" if offloads else "")
     if kind == DistributedType.FSDP:
         fsdp = {name.removeprefix("fsdp_"): value for name, value in fsdp.items()}
         return f"fsdp{fsdp.get('version', 1)}" + (" with offloading" if fsdp.get("offload_params") else "")
@@ -81,8 +74,6 @@ def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
         def __post_init__(self):
             self.on_cpu = self.use_cpu or launch.on_cpu
             self.use_cpu = True
-            if self.generation_batch_size is not None:
-                _check_division(self, launch.num_processes)
             super().__post_init__()
 
         @property
@@ -90,19 +81,3 @@ def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
             return launch.num_processes
 
     return PlannedConfig
-
-
-def _check_division(args: CodaGRPOConfig, processes: int) -> None:
-    """As TRL's own check of the batch, with what to change."""
-    batch, micro = args.generation_batch_size, args.per_device_train_batch_size
-    if batch % (micro * processes):
-        allowed = [count for count in range(1, 2 * processes) if batch % (micro * count) == 0]
-        raise ValueError(
-            f"`generation_batch_size` {batch:,} cannot be divided among {processes} processes in micro-batches of "
-            f"{micro} (`per_device_train_batch_size`). Use {', '.join(map(str, allowed))} processes, or another batch."
-        )
-    if batch % args.num_generations:
-        raise ValueError(
-            f"`generation_batch_size` {batch:,} does not hold complete groups of {args.num_generations} "
-            f"(`num_generations`). Make it {batch - batch % args.num_generations:,}, or change the size of a group."
-        )
