@@ -133,14 +133,14 @@ def pool_problems(run: Mapping[str, SampleColumns], keys: Sequence[Key]) -> Samp
     """Samples of problems of several benchmarks as one benchmark, in the order of `keys`, with ids
     `benchmark/problem_id`. Problems that the run lacks have no samples."""
     index = {key: row for row, key in enumerate(keys)}
-    questions, pieces = np.zeros((len(keys), 2), dtype=np.int64), []
+    pieces = []
     for name, columns in run.items():
         rows = np.array([index.get((name, problem), -1) for problem in columns.problems], dtype=int)
-        questions[rows[rows >= 0]] = columns.questions[rows >= 0]
         chosen = rows[columns.problem] >= 0
         pieces.append({"problem": rows[columns.problem][chosen]} | columns.values(chosen))
     joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    return SampleColumns.of([f"{name}/{id}" for name, id in keys], questions, joined.pop("problem"), joined)
+    problems, unknown = [f"{name}/{id}" for name, id in keys], np.zeros((len(keys), 2))
+    return SampleColumns.of(problems, unknown, joined.pop("problem"), joined)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,46 +34,20 @@ def benchmark_seed(benchmark: str) -> int:
     return zlib.crc32(benchmark.encode())
 
 
-def in_terms_of(run: Outcomes, reference: Outcomes, names: str = "the two runs") -> list[str]:
-    """
-    Problem ids of a run as the reference has them; problems that the reference lacks get an id that it lacks too. Ids
-    pair problems unless prompts or gold answers differ: then these pair them, whatever their order. Raises a
-    `ValueError` with the `names` of the runs if they have no problem in common.
-    """
-    if run.questions is None or reference.questions is None:
-        return run.problems
-    position = {problem: index for index, problem in enumerate(reference.problems)}
-    shared = [(mine, position[problem]) for mine, problem in enumerate(run.problems) if problem in position]
-    rows = np.array(shared, dtype=int).reshape(-1, 2)
-    mine, theirs = run.questions[rows[:, 0]], reference.questions[rows[:, 1]]
-    known, differ = (mine != 0) & (theirs != 0), mine != theirs
-    # A prompt may be worded otherwise (a token budget, another template) where the gold answers agree.
-    other = np.where(known[:, 1], differ[:, 1], known[:, 0] & differ[:, 0])
-    if shared and not other.any():
-        return run.problems
-    by_text: dict[tuple[int, int], list[str]] = {}
-    for problem, question in zip(reversed(reference.problems), reference.questions[::-1].tolist(), strict=True):
-        if question[0]:
-            by_text.setdefault(tuple(question), []).append(problem)
-    # Problems of one text are interchangeable.
-    found = [by_text[key].pop() if by_text.get(key := tuple(asked)) else None for asked in run.questions.tolist()]
-    if not shared and not any(found):
-        return run.problems
-    if not any(found):
-        example = run.problems[rows[np.flatnonzero(other)[0], 0]]
-        raise ValueError(
-            f"problem {example!r} is not the same in {names}: they have other prompts or solutions under the same "
-            "ids, and no problem in common; evaluate both on the same file, or give the problems ids of their own"
-        )
-    return [new or f"{old} (not in the reference)" for old, new in zip(run.problems, found, strict=True)]
-
-
-def _paired(run: Outcomes, reference: Outcomes) -> tuple[Outcomes, Outcomes]:
+def _paired(run: Outcomes, reference: Outcomes, benchmark: str) -> tuple[Outcomes, Outcomes]:
     """The problems that both runs have answered, in the order of the reference."""
-    run = replace(run, problems=in_terms_of(run, reference))
     both = set(run.problems)
     problems = [problem for problem in reference.problems if problem in both]
-    return run.select(problems), reference.select(problems)
+    mine, theirs = run.select(problems), reference.select(problems)
+    known, differ = (mine.questions != 0) & (theirs.questions != 0), mine.questions != theirs.questions
+    # A prompt may be worded otherwise (a token budget, another template) where the gold answers agree.
+    other = np.where(known[:, 1], differ[:, 1], known[:, 0] & differ[:, 0])
+    if other.any():
+        raise ValueError(
+            f"problem {problems[other.argmax()]!r} of {benchmark!r} has another prompt or solution in each run: "
+            "evaluate both on the same file, or give the problems ids of their own"
+        )
+    return mine, theirs
 
 
 def compare(
@@ -95,7 +69,7 @@ def compare(
             problems that count.
 
     Raises:
-        ValueError: If the runs have no problem in common.
+        ValueError: If the runs have no problem in common, or one id stands for two problems.
 
     Example:
 
@@ -117,7 +91,7 @@ def compare(
     for benchmark in reference:
         if benchmark not in run:
             continue
-        pair = _paired(run[benchmark], reference[benchmark])
+        pair = _paired(run[benchmark], reference[benchmark], benchmark)
         if not pair[0].problems:
             continue
         num_problems += len(pair[0].problems)

@@ -26,7 +26,7 @@ class Outcomes:
             ones; of those that ended at the token limit.
         tokens, correct_tokens, wrong_tokens (`np.ndarray` of shape `(P,)`):
             Tokens of all samples together, of the correct and of the wrong ones.
-        questions (`np.ndarray` of shape `(P, 2)`, *optional*):
+        questions (`np.ndarray` of shape `(P, 2)`):
             What was asked, see [`~columns.SampleColumns`].
     """
 
@@ -38,7 +38,7 @@ class Outcomes:
     tokens: np.ndarray
     correct_tokens: np.ndarray
     wrong_tokens: np.ndarray
-    questions: np.ndarray | None = None
+    questions: np.ndarray
 
     def select(self, problems: Sequence[str]) -> "Outcomes":
         """The same sums for some of the problems, in the order given; a `KeyError` if one is not among them."""

@@ -85,7 +85,10 @@ def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparis
     if all(name in each.samples for name in benchmarks for each in (run, reference)):
         mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
         if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
-            return compare(mine, theirs)
+            try:
+                return compare(mine, theirs)
+            except ValueError as error:
+                raise ValueError(f"{run.name} against {reference.name}: {error}") from error
         return Comparison(Estimate(np.nan), Estimate(np.nan), 0)
     mine, theirs = ([each.estimate(metric, benchmarks).value for metric in METRICS] for each in (run, reference))
     (change,) = relative_change(np.array([mine[1]]), np.array([theirs[1]]))

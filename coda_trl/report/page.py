@@ -19,7 +19,7 @@ from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_mode
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
-from .runs import Run, find_files, is_named, load_run, unify_problems
+from .runs import Run, find_files, is_named, load_run
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -190,7 +190,6 @@ def _compare(
         if not main[name].samples:
             raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
     reference = (reference or next(iter(main))) if len(main) > 1 else None
-    unify_problems([*([main[reference]] if reference else []), *loaded.values()])
     found = all_benchmarks(loaded.values())
 
     def expand(argument: str, name: str) -> list[str]:

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
 from ..evaluation.columns import Count, SampleColumns, load_samples
-from ..evaluation.comparison import benchmark_seed, in_terms_of
+from ..evaluation.comparison import benchmark_seed
 from ..evaluation.metrics import Outcomes, accuracy, mean_tokens
 from ..evaluation.rounding import format_number
 from ..evaluation.samples import SAMPLES_FILE, was_stopped
@@ -252,26 +252,6 @@ def _note_missing(run: Run) -> None:
             run.missing.append(f"{benchmark}: samples without `prompt`, so restatements cannot be counted")
     if not run.log_history:
         run.missing.append("no training log: no training curves")
-
-
-def unify_problems(runs: Sequence[Run]) -> None:
-    """
-    Gives the problems of every run the ids that the first run with the benchmark has for them, and notes where they
-    were others.
-    """
-    first: dict[str, Run] = {}
-    for run in runs:
-        for benchmark, columns in run.samples.items():
-            owner = first.setdefault(benchmark, run)
-            names = f"{benchmark!r} of {run.name} and of {owner.name}"
-            problems = in_terms_of(columns, owner.samples[benchmark], names)
-            if problems != columns.problems:
-                run.samples[benchmark] = replace(columns, problems=problems)
-                shared = len(set(problems) & set(owner.samples[benchmark].problems))
-                run.missing.append(
-                    f"{benchmark}: ids stand for other problems than in {owner.name}; {shared:,} of {len(problems):,} "
-                    "problems were found again by prompt and solution"
-                )
 
 
 def benchmark_order(name: str) -> tuple:

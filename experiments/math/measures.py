@@ -56,6 +56,7 @@ def outcomes_of(row: Row, benchmark: str) -> Outcomes:
         tokens=counts["tokens"].to_numpy(),
         correct_tokens=np.full(len(counts), np.nan),
         wrong_tokens=np.full(len(counts), np.nan),
+        questions=np.zeros((len(counts), 2)),
     )
 
 
