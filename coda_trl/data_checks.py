@@ -17,16 +17,8 @@ def check_data(
     rewards: Sequence[Callable], names: Sequence[str], train_dataset: object, eval_dataset: object
 ) -> str | None:
     """
-    Raises a `ValueError` if TRL cannot prompt with a data set, or a reward function cannot read it.
-
-    Args:
-        rewards (`Sequence[Callable]`), names (`Sequence[str]`):
-            The reward functions and their names.
-        train_dataset, eval_dataset:
-            As in [`~trl.GRPOTrainer`]. Streams, which may be slow to start, are not looked at.
-
-    Returns:
-        `str | None`: What to warn of.
+    Raises a `ValueError` if TRL cannot prompt with a data set, or a reward function cannot read it. Streams, which may
+    be slow to start, are not looked at. Returns what to warn of.
     """
     several = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
     datasets = {"train_dataset": train_dataset}
@@ -42,7 +34,7 @@ def check_data(
                 "one that holds the questions."
             )
         for reward, name in zip(rewards, names, strict=True):
-            check_call(reward, name, argument, dataset.column_names)
+            _check_call(reward, name, argument, dataset.column_names)
     return find_missing_box(names, train_dataset[0]["prompt"]) if isinstance(train_dataset, Dataset) else None
 
 
@@ -56,34 +48,13 @@ def check_number_of_prompts(args: GRPOConfig, num_rows: int) -> None:
         )
 
 
-def check_call(reward: Callable, name: str, argument: str, columns: Sequence[str]) -> None:
-    """
-    Raises a `ValueError` if a reward function does not take what the trainers call it with.
-
-    Args:
-        reward (`Callable`), name (`str`):
-            The function and its name.
-        argument (`str`), columns (`Sequence[str]`):
-            What the trainer calls the data set, and its columns.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.data_checks import check_call
-    >>> from coda_trl.rewards import accuracy_reward
-
-    >>> check_call(accuracy_reward, "accuracy_reward", "train_dataset", ["prompt", "answer"])
-    Traceback (most recent call last):
-    ValueError: The reward function 'accuracy_reward' cannot be called: missing a required argument: 'solution'. ...
-
-    ```
-    """
+def _check_call(reward: Callable, name: str, argument: str, columns: Sequence[str]) -> None:
+    """Raises a `ValueError` if a reward function does not take the columns of the data set called `argument`."""
     given = {*_ARGUMENTS, *columns} - {"prompt", "completion"}
     try:
         inspect.signature(reward).bind(**dict.fromkeys(given))
     except TypeError as problem:
-        missing = "missing" in str(problem)
-        remedy = "Rename the column that holds it" if missing else "Let it take `**kwargs`"
+        remedy = "Rename the column that holds it" if "missing" in str(problem) else "Let it take `**kwargs`"
         raise ValueError(
             f"The reward function {name!r} cannot be called: {problem}. It gets {', '.join(_ARGUMENTS)} and the "
             f"columns of `{argument}` ({', '.join(columns)}) by name. {remedy}."

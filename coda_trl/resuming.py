@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import TrainerState, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.trainer_utils import sort_checkpoints
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +43,10 @@ def find_last_complete_checkpoint(output_dir: str) -> str | None:
     The last checkpoint in the output folder of a run, `None` if there is none. Those that were interrupted or damaged
     are left out, with a warning for each.
     """
-    folders = [path for path in Path(output_dir).glob(f"{PREFIX_CHECKPOINT_DIR}-*") if path.is_dir()]
-    steps = {int(step): path for path in folders if (step := path.name.partition("-")[2]).isdigit()}
-    for _, checkpoint in sorted(steps.items(), reverse=True):
-        damage = find_damage(checkpoint)
+    for checkpoint in reversed(sort_checkpoints(output_dir)):
+        damage = find_damage(Path(checkpoint))
         if damage is None:
-            return str(checkpoint)
+            return checkpoint
         logger.warning("%s is left out: %s.", checkpoint, damage)
     return None
 

@@ -3,7 +3,6 @@
 import warnings
 
 import pytest
-import torch
 from small_training import PROMPTS, brevity, make, right, train
 from trl import GRPOConfig
 from trl.rewards import accuracy_reward, think_format_reward
@@ -187,10 +186,3 @@ def test_gates_that_act_or_are_off_are_no_news(tmp_path):
     for options in ({"num_generations": 8}, {"coda_tau_hard": 0.3}, {"coda_beta": 0.0}):
         config = CodaGRPOConfig(str(tmp_path), **({"num_generations": 4, "bf16": False, "use_cpu": True} | options))
         assert list(config.contradictions()) == []
-
-
-def test_unscorable_rewards_say_right_or_wrong():
-    from coda_trl.correctness import says_right_or_wrong
-
-    assert says_right_or_wrong(torch.tensor([0.0, 1.0, torch.nan]))
-    assert not says_right_or_wrong(torch.tensor([0.0, 0.5, torch.nan]))

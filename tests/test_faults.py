@@ -83,7 +83,7 @@ def test_a_reward_called_like_the_column_of_the_shaping_term_is_refused(tiny_mod
         return [1.0] * len(completions)
 
     with pytest.raises(ValueError, match="A reward function is called 'length_shaping', .* Rename it"):
-        make(tiny_model, tmp_path, [right, length_shaping])
+        make("no-such-model", tmp_path, [right, length_shaping])
     assert len(make(tiny_model, tmp_path, [right, length_shaping], length_shaping="none").reward_funcs) == 2
 
 

@@ -194,10 +194,6 @@ def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
 # What it refuses
 
 
-def length_shaping(completions, **kwargs):
-    return [1.0] * len(completions)
-
-
 def test_names_of_rewards_are_checked_before_any_weights(tmp_path):
     lambdas = [lambda completions, **kwargs: [0.5] * len(completions), lambda completions, **kwargs: [1.0] * 8]
     with pytest.raises(
@@ -206,8 +202,6 @@ def test_names_of_rewards_are_checked_before_any_weights(tmp_path):
         make("no-such-model", tmp_path, lambdas, correctness_reward="<lambda>")
     with pytest.raises(ValueError, match="'wrong', but must be the name of one of the reward functions: right"):
         make("no-such-model", tmp_path, functools.partial(right), correctness_reward="wrong")
-    with pytest.raises(ValueError, match="called 'length_shaping'.* Rename it"):
-        make("no-such-model", tmp_path, [right, length_shaping])
 
 
 def test_no_reward_at_all_is_for_trl_to_refuse(tiny_model, tmp_path):

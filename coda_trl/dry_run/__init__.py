@@ -158,5 +158,5 @@ def _read_size(config_file: str | None, model_args: ModelConfig, trust_remote_co
         return model_size(config, model_args)
     except LoraTargetError as problem:
         return error("lora_target_modules", str(problem))
-    except ValueError as problem:
+    except (AttributeError, ValueError) as problem:
         return warning("model_config", f"Memory was not estimated: {problem}.")

@@ -18,15 +18,6 @@ GIB = 2**30
 
 # TRL projects the hidden states to logits in tiles of this many tokens and vocabulary entries.
 HEAD_TILE = 4096 * 32768
-_SIZES = (
-    "hidden_size",
-    "intermediate_size",
-    "max_position_embeddings",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "vocab_size",
-)
 # DeepSpeed's defaults: elements of a reduction bucket (it keeps two), and of ZeRO-3's gathered weights.
 DEEPSPEED_BUCKET = 5e8
 ZERO3_LIVE = 1e9
@@ -65,17 +56,10 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
     Sizes of a causal language model, from its configuration. The weights are neither loaded nor allocated.
 
     Raises:
-        ValueError: If the configuration does not tell the sizes, or PEFT is needed and not installed.
+        AttributeError: If the configuration does not tell a size.
+        ValueError: If PEFT is needed and not installed.
         LoraTargetError: If LoRA's target modules are not in the model.
     """
-    text = config.get_text_config()
-    sizes = text.to_dict()
-    unknown = [name for name in _SIZES if name not in sizes]
-    if unknown:
-        raise ValueError(
-            f"the configuration of {config.model_type!r} does not have {', '.join(unknown)}, from which the memory is "
-            "worked out"
-        )
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     parameters = trainable = model.num_parameters()
@@ -88,7 +72,8 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
             trainable, _ = get_peft_model(model, lora).get_nb_trainable_parameters()
         except NoMatchingPeftModuleError as problem:
             raise LoraTargetError(str(problem)) from problem
-    head_dim = sizes.get("head_dim") or text.hidden_size // text.num_attention_heads
+    text = config.get_text_config()
+    head_dim = text.to_dict().get("head_dim") or text.hidden_size // text.num_attention_heads
     return ModelSize(
         parameters=parameters,
         trainable=trainable,
