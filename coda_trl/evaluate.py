@@ -12,14 +12,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from trl import TrlParser
 from yaml import YAMLError
 
 from .evaluation import EvaluationConfig, format_number
 from .evaluation.loading import load_benchmark
 from .evaluation.models import locate
 from .evaluation.runner import evaluate
-from .help_texts import explain_unknown, help_from_docstring
+from .help_texts import help_from_docstring
+from .loading import parse_settings
 
 
 @help_from_docstring
@@ -44,22 +44,10 @@ class BenchmarkArguments:
     solution_column: str = "solution"
     limit: int | None = None
 
-    def __post_init__(self):
-        if isinstance(self.benchmarks, str):  # one name in a configuration file
-            self.benchmarks = [self.benchmarks]
-
 
 def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
     """Settings from the command line and the file that `--config` names."""
-    classes = (EvaluationConfig, BenchmarkArguments)
-    parser = TrlParser(classes)
-    try:
-        config, arguments, unknown = parser.parse_args_and_config(return_remaining_strings=True)
-    except (OSError, UnicodeDecodeError, YAMLError, IndexError) as problem:  # no file, one of another kind, no name
-        raise ValueError(f"--config needs a YAML file of settings: {problem}") from problem
-    if unknown:
-        raise ValueError(explain_unknown(unknown[0], classes))
-    return config, arguments
+    return parse_settings(sys.argv[1:], (EvaluationConfig, BenchmarkArguments))
 
 
 def show(result: dict[str, Any]) -> str:
@@ -83,7 +71,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Stopped. The same command draws the remaining samples.", file=sys.stderr)
         sys.exit(130)
-    except (ImportError, OSError, ValueError) as problem:  # a setting or a file that cannot work, or vLLM is not there
+    # A setting or a file that cannot work, or vLLM is not there.
+    except (ImportError, OSError, ValueError, YAMLError) as problem:
         sys.exit(f"error: {' '.join(str(problem).split())}")
     width = max(len(name) for name in summary["benchmarks"])
     for name, result in summary["benchmarks"].items():

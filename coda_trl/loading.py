@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from trl import GRPOConfig, ModelConfig
+from trl import GRPOConfig, ModelConfig, TrlParser
 
 from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_config, load_training_set
 from .data.loading import name_of
-from .help_texts import help_from_docstring
+from .help_texts import explain_unknown, help_from_docstring
 from .rewards import REWARD_FUNCTIONS
 
 
@@ -66,6 +66,20 @@ def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[
     words = {name: value for name, value in settings.items() if type(value) in (str, int, float)}
     others = {str(name): value for name, value in settings.items() if name not in words}
     return others, [*(f"--{name}={value}" for name, value in words.items()), *rest]
+
+
+def parse_settings(argv: Sequence[str], classes: Sequence[type], **options: Any) -> tuple:
+    """
+    An object of each class of settings, from the command line and the files that it names. `options` are of the
+    parser. Raises a `ValueError` if there is no such setting, or a value cannot be; and as [`read_settings`].
+    """
+    parser = TrlParser(classes, allow_abbrev=False, **options)
+    settings, rest = read_settings(argv)
+    unknown = parser.set_defaults_with_config(**settings)
+    *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
+    if unknown or more:
+        raise ValueError(explain_unknown([*unknown, *more][0], classes))
+    return tuple(found)
 
 
 def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callable]:

@@ -29,12 +29,11 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.integrations import get_reporting_integration_callbacks
 from transformers.utils import is_flash_attn_2_available, is_kernels_available
-from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
+from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
-from .help_texts import explain_unknown
 from .loading import (
     RewardArguments,
     check_evaluation,
@@ -42,7 +41,7 @@ from .loading import (
     load_evaluation_prompts,
     load_prompts,
     load_tokenizer,
-    read_settings,
+    parse_settings,
 )
 from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished
 from .trainer import CodaGRPOTrainer
@@ -63,22 +62,16 @@ ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, Mo
 def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) -> tuple:
     """
     Settings from the command line, overlays and recipe: an object of each of `ARGUMENTS`, or of `config` for its base.
-    Raises a `ValueError` if there is no such setting, or a value cannot be; and as [`read_settings`].
+    Raises as [`parse_settings`].
     """
-    parser = TrlParser(
+    return parse_settings(
+        argv,
         [config if arguments is CodaGRPOConfig else arguments for arguments in ARGUMENTS],
         usage=USAGE,
         description=__doc__,
         epilog=EPILOG,  # the end of a help of a thousand lines is what a terminal shows
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    settings, rest = read_settings(argv)
-    unknown = parser.set_defaults_with_config(**settings)
-    *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
-    if unknown or more:
-        raise ValueError(explain_unknown([*unknown, *more][0], ARGUMENTS))
-    return tuple(found)
 
 
 def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: ModelConfig) -> None:

@@ -308,16 +308,13 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
 @pytest.mark.parametrize(
     ("config", "arguments", "message"),
     [
-        (
-            None,
-            "--config gone.yaml",
-            "error: --config needs a YAML file of settings: [Errno 2] No such file or directory: 'gone.yaml'",
-        ),
-        ("n: [1", "--config c.yaml", "error: --config needs a YAML file of settings: "),
-        ("text", "--config c.yaml", "error: Config file c.yaml must contain a YAML mapping."),
+        (None, "--config gone.yaml", "error: There is no file gone.yaml."),
+        ("n: [1", "--config c.yaml", 'error: while parsing a flow sequence in "c.yaml", line 1, column 4'),
+        ("text", "--config c.yaml", "error: c.yaml holds 'text', but must hold settings (`name: value`)."),
         ("samples: 3", "--config c.yaml", "error: There is no setting `samples`. `--help` lists them all."),
         ("n: two and a half", "--config c.yaml", "invalid int value: 'two and a half'"),
-        (None, "--config", "error: --config needs a YAML file of settings"),
+        ("seed: 1.5", "--config c.yaml", "invalid int value: '1.5'"),  # half a seed was taken for a whole one
+        (None, "--config", "error: argument --config: expected 1 argument"),
         (
             None,
             f"--model_name_or_path {CHECKPOINT} --benchmarks ladder=5",
