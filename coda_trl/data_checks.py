@@ -26,8 +26,6 @@ def check_data(
     for argument, dataset in datasets.items():
         if not isinstance(dataset, Dataset):
             continue
-        if not len(dataset):
-            raise ValueError(f"`{argument}` has no rows. Look at what was filtered out.")
         if "prompt" not in dataset.column_names:
             raise ValueError(
                 f"`{argument}` has no column 'prompt' (its columns: {', '.join(dataset.column_names)}). Rename the "

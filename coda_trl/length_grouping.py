@@ -36,22 +36,16 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     TRL pads every micro-batch to the longest prompt and completion of the process's generation batch
     ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
-    methods change:
+    methods change (`docs/performance.md` says where not, and what follows):
 
-    - `_prepare_inputs` sorts the rows of each optimizer step by length and cuts them so that padding and passes cost
-      the least time and no micro-batch holds more tokens than TRL's when rollouts run to `max_completion_length`.
-      Micro-batches that are left over are empty. Rows never move to another optimizer step or process, and all
-      processes cut alike, so that their forward passes stay in step. With `args.skip_zero_advantages`, and without a
-      KL term, rows whose advantage is 0 are left out; denominators of the loss still count them. A process with fewer
-      rows left than another fills up with rows of a single token, and so does a step with no row left: its gradients
-      are zeros, and its optimizer runs as in TRL.
+    - `_prepare_inputs` cuts the rows of each optimizer step into micro-batches of similar length; those that are left
+      over are empty. All processes cut alike, so that their forward passes stay in step: one with fewer rows to train
+      on than another (`args.skip_zero_advantages` leaves some out) fills up with rows of a single token, and so does a
+      step with no row left.
     - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
-      tokens, as wide as the longest, in training, for old and reference log-probabilities, and in evaluation.
+      tokens, as wide as the longest.
     - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
       empty one it runs no model, and no backward pass follows.
-
-    Rows keep TRL's micro-batches where gradients depend on which rows share one, and TRL's padding where the model may
-    mind it ([`values_ignore_padding`]): `docs/performance.md` lists both.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -60,20 +54,6 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     Raises:
         RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
         TypeError: If `args` is not a [`LengthGroupedGRPOConfig`].
-
-    Example:
-
-    ```python
-    from coda_trl import LengthGroupedGRPOConfig, LengthGroupedGRPOTrainer
-
-    trainer = LengthGroupedGRPOTrainer(
-        model="Qwen/Qwen3-0.6B",
-        reward_funcs=reward,
-        args=LengthGroupedGRPOConfig(output_dir="qwen3-0.6b-grpo"),
-        train_dataset=dataset,
-    )
-    trainer.train()
-    ```
     """
 
     _config_class = LengthGroupedGRPOConfig

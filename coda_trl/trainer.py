@@ -104,6 +104,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
         """Refuses and warns of what is known without the weights, which may take minutes to load."""
+        if isinstance(train_dataset, Dataset):
+            check_number_of_prompts(args, len(train_dataset))
+            if args.length_shaping in NEED_BUDGET:
+                check_budget_column(args.length_shaping, train_dataset.column_names)
+                read_budgets(train_dataset["n_gold"])
         rewards = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         is_function = [callable(reward) and not isinstance(reward, torch.nn.Module) for reward in rewards]
         if rewards and all(is_function) and options.get("environment_factory") is None:  # else TRL finds their names
@@ -113,11 +118,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 message = check_data(rewards, names, train_dataset, eval_dataset)
                 if message is not None and args.process_index == 0:
                     warnings.warn(message, stacklevel=3)
-        if isinstance(train_dataset, Dataset):
-            check_number_of_prompts(args, len(train_dataset))
-            if args.length_shaping in NEED_BUDGET:
-                check_budget_column(args.length_shaping, train_dataset.column_names)
-                read_budgets(train_dataset["n_gold"])
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
                 warnings.warn(f"`{setting}`: {message}", stacklevel=3)

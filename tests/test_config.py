@@ -87,11 +87,6 @@ def test_normalising_each_reward_alone_is_refused_unless_plain_grpo():
     config(multi_objective_aggregation="normalize_then_sum", length_shaping="none")
 
 
-def test_parameters_reach_shape_rewards():
-    parameters = config(coda_alpha=0.3, vlp_gamma=0.4, length_shaping="vlp").shaping_parameters()
-    assert (parameters["method"], parameters["alpha"], parameters["gamma"]) == ("vlp", 0.3, 0.4)
-
-
 def test_trl_parser_reads_yaml_with_command_line_overrides(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(

@@ -118,11 +118,6 @@ def test_evaluation_sets_are_checked_before_the_training_too(tmp_path, several):
         make("no/model", tmp_path, accuracy, SOLVED, eval_dataset=bad)
 
 
-def test_a_data_set_of_which_nothing_is_left_is_named(tmp_path):
-    with pytest.raises(ValueError, match="`train_dataset` has no rows"):
-        make("no/model", tmp_path, accuracy, SOLVED.select([]))
-
-
 def test_prompts_that_ask_for_no_box_are_warned_of(tiny_model, tmp_path, recwarn):
     asked = SOLVED.map(lambda row: {"prompt": row["prompt"] + INSTRUCTION})
     for reward, rows in ((accuracy, asked), (right, SOLVED)):

@@ -107,10 +107,13 @@ def test_batching_and_losses_of_trl(tiny_model, tmp_path, settings):
     assert all(torch.tensor(entry["loss"]).isfinite() for entry in trainer.state.log_history if "loss" in entry)
 
 
-def test_too_few_prompts_for_a_step_are_refused(tiny_model, tmp_path):
+@pytest.mark.parametrize("rows", [0, 1])
+def test_too_few_prompts_for_a_step_are_refused(tmp_path, rows):
     """TRL trains no step then, and says so at the level of a log that scripts do not show."""
-    with pytest.raises(ValueError, match="1 prompts do not fill one batch of 2, .* `generation_batch_size` .now 8"):
-        CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS.select([0]))
+    with pytest.raises(
+        ValueError, match=rf"{rows} prompts do not fill one batch of 2, .* `generation_batch_size` .now 8"
+    ):
+        CodaGRPOTrainer("no/model", right, args(tmp_path), PROMPTS.select(range(rows)))
 
 
 def test_streamed_dataset(tiny_model, tmp_path):

@@ -62,13 +62,7 @@ class DryRunArguments:
 
 
 def read_plan(argv: Sequence[str]) -> DryRunArguments:
-    """
-    Reads the dry run's own arguments: from the command line, the recipe, and `dry_run.yaml` beside the recipe.
-
-    Args:
-        argv (`Sequence[str]`):
-            Command line of the training script.
-    """
+    """Reads the dry run's own arguments: of a command line, its recipe, and `dry_run.yaml` beside the recipe."""
     parser = TrlParser(DryRunArguments, add_help=False, allow_abbrev=False)
     settings, rest = read_settings(argv, beside=BESIDE)
     parser.set_defaults_with_config(**settings)
@@ -81,11 +75,9 @@ def dry_run(
     plan: DryRunArguments, parse: Callable[[type[CodaGRPOConfig]], tuple], console: Console | None = None
 ) -> int:
     """
-    Reports on a run.
+    Reports on a run, of which `plan` is known beforehand.
 
     Args:
-        plan ([`DryRunArguments`]):
-            See [`read_plan`].
         parse (`Callable[[type], tuple]`):
             Reads the settings of the run, its configuration as the class that is given: [`~train.parse`].
         console ([`~rich.console.Console`], *optional*):

@@ -114,17 +114,7 @@ def estimate_memory(
     max_prompt_length: int,
     gpu_memory: float,
 ) -> MemoryEstimate:
-    """
-    Estimates the memory of each GPU of a run.
-
-    Args:
-        size ([`ModelSize`]), args ([`CodaGRPOConfig`]), model_args ([`~trl.ModelConfig`]), launch ([`Launch`]):
-            The run.
-        max_prompt_length (`int`):
-            Longest prompt, in tokens.
-        gpu_memory (`float`):
-            Memory of a GPU, in GiB. vLLM's share is a fraction of it.
-    """
+    """Estimates the memory of each GPU of a run. One has `gpu_memory` GiB, of which vLLM's share is a fraction."""
     length = max_prompt_length + args.max_completion_length
     tensor_parallel = args.vllm_tensor_parallel_size
     colocated = args.use_vllm and args.vllm_mode == "colocate"
