@@ -207,7 +207,6 @@ def test_budget_curve_and_best_budgets_by_hand():
     assert found.at(np.array([0, 9, 10, 39, 40, 99])).tolist() == [0, 0, 0.25, 0.25 + 0.25, 0.75, 0.75]
     assert best_budgets(found) == [(0.025, 20), (0.0125, 40)]  # 10 lies on the line from 0 to 20
     assert [best_budget(found, price) for price in (0.03, 0.02, 0.0125, 0.01, 0)] == [0, 20, 20, 40, 40]
-    assert found.utility(20, 0.02) == pytest.approx(0.1)
     assert found.marginal_gain(np.array([0, 20, 40])).tolist() == pytest.approx([0.025, 0.0125])
 
 
@@ -223,8 +222,8 @@ def test_best_budget_maximises_utility():
     for _ in range(20):
         found = budget_curve(rng.integers(0, 10, 60), rng.integers(0, 2, 60).astype(float), rng.integers(1, 200, 60))
         for price in rng.exponential(0.005, 10):
-            utilities = found.utility(np.arange(201), price)
-            assert found.utility(best_budget(found, price), price) == pytest.approx(utilities.max())
+            utilities = found.at(np.arange(201)) - price * np.arange(201)
+            assert utilities[best_budget(found, price)] == pytest.approx(utilities.max())
 
 
 def test_nothing_correct_means_no_budget_is_worth_anything():
@@ -232,8 +231,6 @@ def test_nothing_correct_means_no_budget_is_worth_anything():
     assert best_budgets(found) == []
     assert best_budget(found, 0.0) == 0
     assert found.success.dtype == float  # a report cannot write numpy's integers
-    with pytest.raises(ValueError, match="price must be at least 0"):
-        best_budget(found, -1)
 
 
 # Training logs

@@ -133,9 +133,6 @@ def test_a_column_of_another_type_in_another_set_is_left_out_by_name(tmp_path, c
     turned = [{"prompt": [dict(reversed(QUESTION.items()))], "solution": "2"}]
     spec = f"custom={write_lines(tmp_path / 'turned.jsonl', turned)}"
     assert load_training_set([spec, f"deepscaler={other}"])[0]["prompt"] == [QUESTION]
-    pictured = [{"prompt": [QUESTION | {"name": "me"}], "solution": "2"}]
-    with pytest.raises(DataError, match="Column 'prompt' has several types"):
-        load_training_set([f"custom={write_lines(tmp_path / 'mine.jsonl', pictured)}", f"deepscaler={other}"])
 
 
 @pytest.fixture
@@ -286,10 +283,10 @@ def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
         load_source(f"math_level1={write_lines(tmp_path / 'math.jsonl', rows)}")
 
 
-def test_a_column_of_mixed_types_is_named(tmp_path):
+def test_a_column_of_mixed_types_is_an_error(tmp_path):
     rows = rows_of("amc23")
     rows[2]["id"] = "two"
-    with pytest.raises(DataError, match=r"Column 'id' .* is not of one type: .*'two'"):
+    with pytest.raises(DataError, match="A column of 'amc23' .* is not of one type: .*'two'"):
         load_source(f"amc23={write_lines(tmp_path / 'mixed.jsonl', rows)}")
 
 

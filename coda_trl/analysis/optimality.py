@@ -28,10 +28,6 @@ class BudgetCurve:
         """Pr(correct | n) at one or more budgets."""
         return self.success[np.searchsorted(self.budgets, budget, side="right") - 1]
 
-    def utility(self, budget: float | np.ndarray, price: float) -> np.ndarray:
-        """`Pr(correct | n) - price * n` at one or more budgets; `price` in probability per token."""
-        return self.at(budget) - price * np.asarray(budget)
-
     def marginal_gain(self, budgets: np.ndarray) -> np.ndarray:
         """Rise of the curve per token between `K` ascending budgets, shape `(K - 1,)`: the paper's g(n) as a finite
         difference."""
@@ -98,8 +94,6 @@ def _slope(curve: BudgetCurve, start: int, end: int) -> float:
 def best_budget(curve: BudgetCurve, price: float) -> int:
     """
     The budget n* in tokens that maximises `Pr(correct | n) - price * n`: 0 if no answer is worth its price, and the
-    smaller one if two are worth the same. A negative price (probability per token) is a `ValueError`.
+    smaller one if two are worth the same. `price` is in probability per token, at least 0.
     """
-    if price < 0:
-        raise ValueError(f"price must be at least 0, got {price}")
     return max((budget for threshold, budget in best_budgets(curve) if price < threshold), default=0)

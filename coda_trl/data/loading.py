@@ -23,9 +23,6 @@ MAX_MISSING = 0.01
 # What comes of a value of another kind than expected, such as a number where there should be text.
 _WRONG_VALUE = (AttributeError, KeyError, TypeError, UnicodeEncodeError)
 
-# What comes of values that do not make up a column.
-_NO_COLUMN = (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError)
-
 _NAME_COLUMNS = " Name yours: `--prompt_column` and `--solution_column`, in Python `columns`."
 _OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
 
@@ -151,11 +148,8 @@ def _join(parts: list[Dataset]) -> Dataset:
     for part in parts:
         for column, feature in part.features.items():
             types.setdefault(column, set()).add(str(feature))
-    differ = sorted(column for column, found in types.items() if len(found - {str(Value("null"))}) > 1)
-    if own := [column for column in differ if column in _OWN_COLUMNS]:
-        raise DataError(
-            f"Column {own[0]!r} has several types: {'; '.join(sorted(types[own[0]]))}. Give it one in all."
-        )
+    clashing = {column for column, found in types.items() if len(found - {str(Value("null"))}) > 1}
+    differ = sorted(clashing - {*_OWN_COLUMNS})  # of those, `datasets` says what clashes
     if differ:
         logger.warning("Left out, as they have another type in another data set: %s.", ", ".join(differ))
     return concatenate_datasets([part.remove_columns([*set(differ) & set(part.features)]) for part in parts])
@@ -237,10 +231,5 @@ def _build(name: str, schema: Schema, row: Row) -> Row:
 def _to_dataset(name: str, location: str, rows: list[Row]) -> Dataset:
     try:
         return Dataset.from_list(rows)
-    except _NO_COLUMN:  # says what is wrong, but not where
-        for column in rows[0]:
-            try:
-                pyarrow.array([row.get(column) for row in rows])
-            except _NO_COLUMN as error:
-                raise DataError(f"Column {column!r} of {name!r} ({location}) is not of one type: {error}.") from error
-        raise
+    except (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
+        raise DataError(f"A column of {name!r} ({location}) is not of one type: {error}.") from error

@@ -53,16 +53,10 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
     words = list(map(competition_words, problems))
     hard = [solved for solved, count in zip(solved_percentage, words, strict=True) if count >= 2]
     plain = [solved for solved, count in zip(solved_percentage, words, strict=True) if count == 0]
-    cannot_tell = (
-        "Cannot tell which way `solved_percentage` runs: {}. Load the whole annotated data set, not a part of it."
-    )
+    cannot_tell = "Cannot tell which way `solved_percentage` runs: {}. Load the whole data set, not a part of it."
     if not hard or not plain:
-        raise DataError(
-            cannot_tell.format(
-                f"of {len(problems)} problems {len(hard)} read like competition problems and {len(plain)} like plain "
-                "ones, and the check compares the two"
-            )
-        )
+        counts = f"{len(hard)} read like competition problems and {len(plain)} like plain ones"
+        raise DataError(cannot_tell.format(f"of {len(problems)} problems {counts}"))
     hard_mean, plain_mean = mean(hard), mean(plain)
     seen = (
         f"it is {hard_mean:.1f} on average for {len(hard)} problems that read like competition problems, and "

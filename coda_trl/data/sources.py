@@ -6,7 +6,7 @@ columns are all there is used.
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from ..ladder import make_dataset
 from .answers import gsm8k_answer, last_boxed
 from .math_levels import MATH500_LEVEL1, is_level1, text_hash
 from .prompts import Messages, choice_prompt, math_prompt
-from .reading import DataError, Row
+from .reading import Row
 from .solved_percentage import HARD_BELOW, check_solved_percentage
 
 logger = logging.getLogger(__name__)
@@ -64,15 +64,11 @@ def _text(question: str, answer: str, extract: Callable[[str], str] = _gold) -> 
     return Schema((question, answer), build)
 
 
-def _letter(labels: Sequence[str], answer: str) -> str:
+def _commonsenseqa(row: Row) -> tuple[Messages, str]:
+    labels, answer = row["choices"]["label"], row["answerKey"]
     if answer not in labels:
         raise ValueError(f"the answer {answer!r} is not among the options {', '.join(labels)}")
-    return answer
-
-
-def _commonsenseqa(row: Row) -> tuple[Messages, str]:
-    labels = row["choices"]["label"]
-    return choice_prompt(row["question"], labels, row["choices"]["text"]), _letter(labels, row["answerKey"])
+    return choice_prompt(row["question"], labels, row["choices"]["text"]), answer
 
 
 def _gpqa_by_index(row: Row) -> tuple[Messages, str]:
@@ -111,8 +107,6 @@ def custom_schema(prompt: str = "prompt", solution: str = "solution") -> Schema:
 
 def _math_level1(rows: list[Row]) -> list[Row]:
     column = "level" if "level" in rows[0] else "difficulty"
-    if column not in rows[0]:
-        raise DataError(f"MATH has no column 'level' or 'difficulty' here. Found: {', '.join(rows[0])}.")
     level1 = [row for row in rows if is_level1(row[column])]
     kept = [row for row in level1 if text_hash(row["problem"]) not in MATH500_LEVEL1]
     logger.info(
@@ -123,10 +117,7 @@ def _math_level1(rows: list[Row]) -> list[Row]:
 
 
 def _hard_problems(rows: list[Row]) -> list[Row]:
-    try:
-        solved = [float(row["solved_percentage"]) for row in rows]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"Not every `solved_percentage` is a number: {error}.") from error
+    solved = [float(row["solved_percentage"]) for row in rows]
     check_solved_percentage([row["problem"] for row in rows], solved)
     hard = [row for row, percentage in zip(rows, solved, strict=True) if percentage < HARD_BELOW]
     logger.info(

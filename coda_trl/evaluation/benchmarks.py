@@ -69,17 +69,9 @@ class Benchmark:
                     f"benchmark {self.name!r} has two problems with problem_id {problem_id!r}: give each its own"
                 )
             numbered[problem_id] = problem
-            if not _is_prompt(problem.get("prompt")):
+            if not isinstance(problem.get("prompt"), str | list):
                 raise ValueError(
                     f"benchmark {self.name!r}, problem {problem_id!r}: `prompt` must be a string or a list of "
                     f'messages such as {{"role": "user", "content": "..."}}, got {problem.get("prompt")!r:.80}'
                 )
         return numbered
-
-
-def _is_prompt(prompt: Any) -> bool:
-    return isinstance(prompt, str) or (isinstance(prompt, list) and len(prompt) > 0 and all(map(_is_message, prompt)))
-
-
-def _is_message(part: Any) -> bool:
-    return isinstance(part, Mapping) and isinstance(part.get("role"), str) and part.get("content") is not None

@@ -131,7 +131,7 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
         outcomes (`Outcomes`):
             Samples summed up by problem.
         k (`int`):
-            Number of tries, at least 1, or it raises a `ValueError`. Problems with fewer verdicts are left out.
+            Number of tries, at least 1. Problems with fewer verdicts are left out.
 
     Example:
 
@@ -144,8 +144,6 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
 
     ```
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
     enough = outcomes.graded >= k
     estimates = np.zeros(len(outcomes.problems))
     for index in np.flatnonzero(enough):
