@@ -248,7 +248,6 @@ def test_gaps_are_filled_with_the_samples_that_belong_there(tiny_model, tmp_path
         ({"temperature": float("nan")}, "temperature must be at least 0 and finite, got nan"),
         ({"temperature": float("inf")}, "temperature must be at least 0 and finite, got inf"),
         ({"top_p": float("nan")}, "top_p must lie in"),
-        ({"n": 2.5}, "n must be at least 1 and an integer, got 2.5"),
         ({"engine": "vllm", "attn_implementation": "sdpa"}, "attn_implementation='sdpa' needs engine='transformers'"),
         ({"dtype": "float12"}, "dtype must be one of auto, bfloat16, float16, float32, got 'float12'"),
     ],

@@ -111,13 +111,12 @@ class EvaluationConfig:
         if self.chat_template_kwargs and self.prompt_format == "plain":
             raise ValueError("chat_template_kwargs need prompt_format='chat': plain prompts have no template")
         for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):
-            value = vars(self)[name]
-            if not isinstance(value, int) or value < 1:  # a configuration file may hold anything
-                raise ValueError(f"{name} must be at least 1 and an integer, got {value!r}")
-        if not (isinstance(self.temperature, int | float) and 0 <= self.temperature < float("inf")):  # nor NaN
-            raise ValueError(f"temperature must be at least 0 and finite, got {self.temperature!r}")
-        if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):
-            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p!r}")
+            if vars(self)[name] < 1:
+                raise ValueError(f"{name} must be at least 1, got {vars(self)[name]}")
+        if not 0 <= self.temperature < float("inf"):  # nor NaN
+            raise ValueError(f"temperature must be at least 0 and finite, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
         if self.engine == "vllm" and self.attn_implementation is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from .comparison import ComparedRuns
 from .elements import Plot, Section, percent, table_of_rows, tokens
-from .main_results import all_benchmarks, average_name, benchmark_sets
+from .main_results import all_benchmarks, benchmark_sets
 from .runs import Run
 from .style import draw_estimates, end_at_100, legend, panels
 
@@ -29,7 +29,7 @@ def checkpoints(comparison: ComparedRuns) -> Section:
         section.missing = "This needs two evaluations of a training, named NAME@checkpoint-STEP, on one benchmark."
         return section
     if len(sets) > 1:
-        sets[average_name(shared)] = shared
+        sets["Average"] = shared
     rows = []
     for name, course in courses.items():
         for step, run in course.items():

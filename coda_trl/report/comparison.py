@@ -169,10 +169,9 @@ class ComparedRuns:
 
     @property
     def extent(self) -> str:
-        """How many problems are sorted, by view, and of which benchmarks where that is not what all runs answered."""
+        """How many problems are sorted, and of which benchmarks, by view where that differs."""
         if len({view.extent for view in self.views}) == 1:
-            count, _, benchmarks = self.views[0].extent.partition(": ")
-            return f"all {count}." if self.problems == f"Problems: {benchmarks}." else f"{self.views[0].extent}."
+            return f"{self.views[0].extent}."
         return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
 
     @property

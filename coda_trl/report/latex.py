@@ -40,9 +40,8 @@ def latex_main_results(models: Mapping[str, Sequence[Table]], change_of: str | N
     the tables of accuracy and of tokens by name of the model, which is shown if there are several.
     """
     headers = [tables[0].header for tables in models.values()]
-    names = [name for header in headers for name in header[1:-1]] + [header[-1] for header in headers]
-    averages = {header[-1] for header in headers if header[-1].startswith("Average")}
-    columns = sorted(dict.fromkeys(names), key=averages.__contains__)  # averages come last
+    names = dict.fromkeys(name for header in headers for name in header[1:])
+    columns = sorted(names, key="Average".__eq__)  # which comes last
     width = len(columns)
     lines = [
         _row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{title}}}" for title in (r"Accuracy (\%)", "Tokens"))]),

@@ -53,11 +53,6 @@ def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -
     return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
 
 
-def average_name(benchmarks: Collection[str]) -> str:
-    """Heading of the average over benchmarks, unless one of them is called that."""
-    return "Average" if "Average" not in benchmarks else "Average of all"
-
-
 def group_note(groups: Mapping[str, list[str]], what: str) -> str:
     """Which benchmarks are in the groups that a figure or table shows, as a further sentence."""
     named = "; ".join(f"{name}: {', '.join(members)}" for name, members in groups.items())
@@ -98,7 +93,7 @@ def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparis
 def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
     sets = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
-        sets[average_name(benchmarks)] = benchmarks
+        sets["Average"] = benchmarks
     rows: list[dict[str, Cell | str]] = [{"": run.name} for run in comparison.runs]
     rows += [{"": f"Δ {run.name}"} for run in comparison.others]
     fewer: dict[str, list[str]] = {run.name: [] for run in comparison.others}

@@ -150,17 +150,11 @@ class _Damaged(ValueError):
     """A file that says nothing."""
 
 
-def _read_object(path: Path, **fields: type) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise _Damaged(f"{path} is not JSON ({error}): delete it, or bring it back") from error
-    if not isinstance(content, dict):
-        raise _Damaged(f"{path} holds {type(content).__name__}, not an object: delete it, or bring it back")
-    for name, kind in fields.items():
-        if not isinstance(content.get(name, kind()), kind):
-            raise _Damaged(f"{path}: `{name}` must be {kind.__name__}, got {content[name]!r:.60}: repair or delete it")
-    return content
 
 
 def _load_samples(run: Run, path: Path, split_by: str) -> None:
@@ -168,7 +162,7 @@ def _load_samples(run: Run, path: Path, split_by: str) -> None:
 
 
 def _load_summary(run: Run, path: Path) -> None:
-    content = _read_object(path, benchmarks=dict, settings=dict, versions=dict)
+    content = _read_json(path)
     run.facts |= _facts(content)
     if not content.get("complete", True):
         run.unfinished.append(
@@ -187,7 +181,7 @@ def _load_summary(run: Run, path: Path) -> None:
 
 
 def _load_settings(run: Run, path: Path) -> None:
-    settings = _read_object(path)
+    settings = _read_json(path)
     run.thresholds = settings["coda_tau_easy"], settings["coda_tau_hard"]
 
 
@@ -197,11 +191,8 @@ def _load_log(run: Run, path: Path) -> None:
             f"run {run.name!r}: two of its folders hold a training log, {path.parent} the second: give every training "
             "a name of its own"
         )
-    history = _read_object(path, log_history=list).get("log_history", [])
-    if not all(isinstance(entry, dict) and isinstance(entry.get("step"), int) for entry in history):
-        raise _Damaged(f"{path}: every entry of `log_history` needs a `step`: repair or delete it")
-    run.log_history = history
-    run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
+    run.log_history = _read_json(path)["log_history"]
+    run.facts["training"] = f"{max((entry['step'] for entry in run.log_history), default=0)} steps"
 
 
 def _estimates(values: Any, where: str) -> dict[str, Estimate]:
@@ -244,8 +235,6 @@ def _note_missing(run: Run) -> None:
         if per_problem.min() < per_problem.max():
             counts = f"between {per_problem.min():g} and {per_problem.max():g}"
             run.missing.append(f"{benchmark}: {counts} samples a problem")
-        if unscorable := np.isnan(columns.correct).sum():
-            run.missing.append(f"{benchmark}: {unscorable} samples without a verdict, which count for tokens alone")
         if stopped := int(columns.counts["stopped"].sum()):
             run.missing.append(f"{benchmark}: {stopped} samples whose grading was stopped, which count as wrong")
         if np.isnan(columns.counts["restatements"]).all():
@@ -266,8 +255,7 @@ _restatements = lru_cache(maxsize=512)(Restatements)
 def _count_restatements(sample: Mapping[str, Any]) -> float:
     """NaN where there is no prompt, or none that is plain text."""
     prompt = sample.get("prompt")
-    if isinstance(prompt, list) and prompt:
-        prompt = prompt[-1].get("content") if isinstance(prompt[-1], dict) else None
+    prompt = prompt[-1]["content"] if isinstance(prompt, list) else prompt
     return _restatements(prompt)(sample["completion"]) if isinstance(prompt, str) else np.nan
 
 
