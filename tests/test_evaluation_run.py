@@ -260,15 +260,12 @@ def test_settings_out_of_range_are_refused(changes, message):
 def test_the_remedy_for_answers_that_do_not_fit_is_taken_by_the_same_folder(tiny_model, tmp_path):
     with pytest.raises(ValueError) as refused:
         evaluate(settings(tiny_model, tmp_path, max_tokens=10_000), [sums(1)])
-    fits = int(re.search(r"set max_tokens to (\d+) or less$", str(refused.value))[1])
+    fits = int(re.search(r"set max_tokens to (\d+) or less", str(refused.value))[1])
     (tmp_path / "samples.jsonl").touch()
     # What an evaluation that ended before its first sample leaves: nothing was drawn with these settings.
     summary = {"settings": {"max_tokens": 10_000}, "n": 64, "sessions": [], "complete": False}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     assert evaluate(settings(tiny_model, tmp_path, n=1, max_tokens=fits), [sums(1)])["complete"]
-    with pytest.raises(ValueError, match="or less and choose another output_dir"):
-        longer = Benchmark("longer", [{"prompt": ask("1 + 1 + 1 + 1 ="), "solution": "4"}], grade)
-        evaluate(settings(tiny_model, tmp_path, n=1, max_tokens=fits), [sums(1), longer])
 
 
 @pytest.mark.parametrize("prompt", [None, 7, {"content": "What?"}])

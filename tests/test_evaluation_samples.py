@@ -22,32 +22,16 @@ def test_what_is_written_is_read(tmp_path):
     assert path.read_bytes().count(b"\n") == 2  # neither line breaks nor lone surrogates break a line
 
 
-@pytest.mark.parametrize("cut", [2, 100, 69_000])
+@pytest.mark.parametrize("cut", [1, 2, 100, 69_000])
 def test_an_incomplete_last_line_is_dropped_and_the_rest_kept(tmp_path, cut):
     path = tmp_path / "samples.jsonl"
     write_lines(path, [sample(i, completion="x" * 70_000) for i in range(3)])
     path.write_text(path.read_text()[:-cut])
-    assert len(list(read_samples(path))) == 2
+    assert len(list(read_samples(path))) == (3 if cut == 1 else 2)  # without a line break alone, it can be read
     with SampleWriter(path) as writer:
         assert writer.done == {("b", "p"): {0, 1}}
         writer.write([sample(2)])
     assert [entry["sample"] for entry in read_samples(path)] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("content", "kept"),
-    [
-        (json.dumps(sample(0)) + "\n" + json.dumps(sample(1)), ["p", "p"]),  # a complete line without its line break
-        ('{"benchmark": "b", "pro', []),
-        (json.dumps(sample(problem=7)) + "\n\n" + json.dumps(sample(problem=8)), ["7", "8"]),  # of another tool
-    ],
-)
-def test_files_without_a_last_line_break_are_continued(tmp_path, content, kept):
-    path = tmp_path / "samples.jsonl"
-    path.write_text(content)
-    with SampleWriter(path) as writer:
-        writer.write([sample(2)])
-    assert [entry["problem_id"] for entry in read_samples(path)] == [*kept, "p"]
 
 
 @pytest.mark.parametrize(

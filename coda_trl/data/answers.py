@@ -4,22 +4,7 @@ from ..grading import final_answer
 
 
 def gsm8k_answer(text: str) -> str:
-    """
-    Final answer of a GSM8K solution, thousands separators dropped.
-
-    Raises:
-        ValueError: If nothing follows a `####`.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.data.answers import gsm8k_answer
-
-    >>> gsm8k_answer("He earns 35,000 * 2 = 70,000.\\n#### 70,000")
-    '70000'
-
-    ```
-    """
+    """Final answer of a GSM8K solution, without commas between thousands; a `ValueError` if there is no `####`."""
     _, mark, answer = text.rpartition("####")
     answer = answer.strip().replace(",", "")
     if not mark or not answer:

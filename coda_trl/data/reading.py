@@ -32,20 +32,10 @@ def is_local(location: str) -> bool:
 
 def read_rows(location: str, configs: Sequence[str | None] = (None,), splits: Sequence[str] = ("train",)) -> list[Row]:
     """
-    Reads all rows of a data set.
-
-    Args:
-        location (`str`):
-            Path of a file with one of the endings in `SUFFIXES`, or id of a hub data set: `ID`, `ID:CONFIG` or
-            `ID:CONFIG:SPLIT`, where an empty one is not named.
-        configs (`Sequence[str]`, *optional*, defaults to `(None,)`), splits (`Sequence[str]`, *optional*, defaults to `("train",)`):
-            Hub configurations, and splits of each, to read one after the other, where the location names none. Not
-            used for a file.
-
-    Raises:
-        DataError: If a file is missing, empty or damaged (with its name and line).
-        DatasetUnavailableError: If a hub data set cannot be fetched.
-    """  # noqa: E501
+    Reads all rows of a file with one of the endings in `SUFFIXES`, or of a hub data set: `ID`, `ID:CONFIG` or
+    `ID:CONFIG:SPLIT`, by default the `splits` of each of the `configs`. Raises a [`DataError`] that names the file and
+    line, or a [`DatasetUnavailableError`].
+    """
     if not is_local(location):
         name, config, split, *more = (*location.split(":"), "", "")
         if any(more):

@@ -34,15 +34,9 @@ def competition_words(problem: str) -> int:
 
 def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence[float]) -> None:
     """
-    Checks that `solved_percentage` is a success rate in percent, and not a failure rate or a fraction.
-
-    Args:
-        problems (`Sequence[str]`), solved_percentage (`Sequence[float]`):
-            Texts of all problems of the data set, the easy ones as well, and their annotated values.
-
-    Raises:
-        DataError: If a value is outside 0..100, if all are within 0..1 (a fraction), or if problems that look harder
-            were not solved less often, by more than the standard error of the difference.
+    Raises a [`DataError`] if the values of all problems are not success rates in percent: if one is outside 0..100, if
+    all are within 0..1 (a fraction), or if problems that look harder were not solved less often, by more than the
+    standard error of the difference.
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
     spans = f"`solved_percentage` spans {lowest:g} to {highest:g}"

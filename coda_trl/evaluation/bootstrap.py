@@ -13,9 +13,6 @@ Where hardly a problem differs from the others (nearly all are right, say), resa
 would: no failure in P problems is compatible with a share of 3/P that fail (the "rule of three"). So every resample of
 a rate then gets a random number of problems at either extreme: 0.6 times a chi-squared number, below 3 in 97.5% of
 cases. Rates that are averaged get as many together.
-
-Of more than [`MOST_UNITS`] problems, bundles drawn at random are resampled in their place: sums over bundles vary as
-much as sums over problems do, and 4,096 of them give the width of an interval to about 1%.
 """
 
 from dataclasses import dataclass
@@ -30,7 +27,6 @@ NUM_RESAMPLES = 2000
 CONFIDENCE = 0.95
 MIN_PROBLEMS = 6
 FEW_DIFFER = 10
-MOST_UNITS = 4096
 
 
 @dataclass(frozen=True)
@@ -55,17 +51,11 @@ class Estimate:
         return self.low is not None and (self.low > 0 or self.high < 0)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)
 def _draw_counts(num_problems: int, num_resamples: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng((seed, num_problems))
     counts = rng.multinomial(num_problems, np.full(num_problems, 1 / num_problems), size=num_resamples)
     return counts.astype(np.uint16)
-
-
-@lru_cache(maxsize=32)
-def _bundles(num_problems: int, seed: int) -> np.ndarray:
-    """Bundle of every problem, of almost equal size."""
-    return np.random.default_rng((seed, num_problems, MOST_UNITS)).permutation(num_problems) % MOST_UNITS
 
 
 def _unseen(ratio: Ratio, seed: int, num_resamples: int, averaged: int) -> np.ndarray:
@@ -98,10 +88,7 @@ def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES, 
     """
     if not len(ratio.numerator):
         return np.full(num_resamples, np.nan)
-    columns = [ratio.numerator, ratio.denominator]
-    if len(ratio.numerator) > MOST_UNITS:
-        columns = [np.bincount(_bundles(len(column), seed), weights=column) for column in columns]
-    columns = np.stack(columns, axis=1)
+    columns = np.stack([ratio.numerator, ratio.denominator], axis=1)
     counts = _draw_counts(len(columns), num_resamples, seed)
     sums = np.empty((num_resamples, 2))
     for start in range(0, num_resamples, 32):  # in slices that a cache holds in double precision

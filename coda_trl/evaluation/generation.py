@@ -43,11 +43,6 @@ class Generation:
     tokens: int
     finish_reason: str
 
-    @property
-    def seed(self) -> int:
-        """Seed that the sample was drawn with."""
-        return self.request.seed + self.sample
-
 
 class Engine(Protocol):
     """Anything that answers requests."""

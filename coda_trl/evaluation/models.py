@@ -158,15 +158,12 @@ def model_length(files: ModelFiles, tokens: int) -> int:
     return int(min(-(-tokens // 1024) * 1024, _context(files)))
 
 
-def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int, has_samples: bool = False) -> None:
-    """
-    Raises a `ValueError` if a prompt and its answer do not fit into the model. Once there are samples, the limit
-    cannot change in the same folder.
-    """
+def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int) -> None:
+    """Raises a `ValueError` if a prompt and its answer do not fit into the model."""
     context = _context(files)
     room = context - longest_prompt
     if max_tokens > room:
-        remedy = f"set max_tokens to {room} or less{' and choose another output_dir' if has_samples else ''}"
+        remedy = f"set max_tokens to {room} or less, if there are samples in another output_dir"
         raise ValueError(
             f"max_tokens={max_tokens} and the longest prompt ({longest_prompt} tokens) exceed the context of "
             f"{files.model} ({context} tokens): {remedy if room > 0 else 'leave such prompts out'}"

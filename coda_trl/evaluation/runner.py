@@ -86,7 +86,7 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         requests = _build_requests(problems, writer.done, tokenizer, config)
         longest_prompt = max((len(request.prompt_ids) for request in requests), default=0)
         if requests:
-            check_context(files, longest_prompt, config.max_tokens, bool(writer.done))
+            check_context(files, longest_prompt, config.max_tokens)
         versions = {"coda_trl": __version__, "python": platform.python_version()}
         versions |= {module.__name__: module.__version__ for module in (torch, transformers)}
         if config.engine == "vllm":
@@ -237,7 +237,7 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
                     "tokens": generation.tokens,
                     "finish_reason": generation.finish_reason,
                     "correct": grade.verdict,
-                    "seed": generation.seed,
+                    "seed": generation.request.seed + generation.sample,
                 }
                 | ({"stopped": True} if grade.stopped else {})
                 | ({"opens_thinking": True} if generation.request.opens_thinking else {})

@@ -125,24 +125,18 @@ class SampleWriter:
         self.done: dict[tuple[str, str], set[int]] = {}
         self.questions: dict[tuple[str, str], int] = {}
         try:
-            self._repair_last_line()
+            self._drop_incomplete_line()
             for sample in read_samples(self.path):
                 self._note(sample)
         except ValueError:
             self._file.close()  # and with it the lock, which a notebook would keep along with the traceback
             raise
 
-    def _repair_last_line(self) -> None:
+    def _drop_incomplete_line(self) -> None:
         with open(self.path, "rb+") as file:
-            last = deque(file, maxlen=1)
-            if not last or last[0].endswith(b"\n"):
-                return
-            try:
-                json.loads(last[0])
-            except ValueError:
-                file.truncate(file.seek(-len(last[0]), os.SEEK_END))
-            else:  # a complete line without its line break
-                file.write(b"\n")
+            for last in deque(file, maxlen=1):
+                if not last.endswith(b"\n"):
+                    file.truncate(file.seek(-len(last), os.SEEK_END))
 
     def _note(self, sample: dict[str, Any]) -> None:
         key = sample["benchmark"], sample["problem_id"]
