@@ -13,10 +13,8 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def check_overrides(trainer: type[GRPOTrainer]) -> None:
     """
-    Compares the methods that a trainer marks with `typing_extensions.override` with those of the installed TRL.
-
-    Raises:
-        RuntimeError: If TRL no longer has one of them, or takes other arguments there.
+    Compares the methods that a trainer marks with `typing_extensions.override` with those of the installed TRL. Raises
+    a `RuntimeError` if TRL no longer has one of them, or takes other arguments there.
     """
     for name, method in vars(trainer).items():
         if not hasattr(method, "__override__"):

@@ -29,14 +29,8 @@ def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None
     """
     Whether a model is known to compute the same for a row wherever its padding is and however wide the micro-batch is.
 
-    That is so for the model types and PEFT methods that a test of this package has compared, unless rotary frequencies
-    follow from the last position of the forward pass (`"dynamic"` and `"longrope"`).
-
-    Args:
-        config ([`~transformers.PreTrainedConfig`]):
-            Configuration of the model.
-        peft_type (`str`, *optional*):
-            PEFT's name of the method that trains it, such as `"LORA"`.
+    That is so for the model types and PEFT methods (`peft_type`, such as `"LORA"`) that a test of this package has
+    compared, unless rotary frequencies follow from the last position of the forward pass (`"dynamic"`, `"longrope"`).
 
     Example:
 

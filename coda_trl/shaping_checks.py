@@ -12,11 +12,8 @@ NEED_BUDGET = ("l1_exact", "l1_max")
 
 def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
     """
-    Checks the parameters of [`shape_rewards`]. `names` is what the user calls them, where that is something else
-    ([`CodaGRPOConfig`] prefixes them).
-
-    Raises:
-        ValueError: Naming the parameter, its value and the range, for the first one out of range.
+    Raises a `ValueError` for the first parameter of [`shape_rewards`] out of range. `names` is what the user calls
+    them, where that is something else ([`CodaGRPOConfig`] prefixes them).
     """
     names = names or {}
 
@@ -49,12 +46,7 @@ def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | 
 def check_batch(
     rewards: torch.Tensor, lengths: torch.Tensor, num_generations: int, method: str, n_gold: torch.Tensor | None
 ) -> None:
-    """
-    Checks the tensors of [`shape_rewards`].
-
-    Raises:
-        ValueError: Naming the tensor, and the value or shape that is wrong.
-    """
+    """Raises a `ValueError` that names the tensor of [`shape_rewards`], and the value or shape that is wrong."""
     if num_generations < 1:
         raise ValueError(f"`num_generations` is {num_generations!r}, but must be at least 1.")
     if rewards.dim() != 1:

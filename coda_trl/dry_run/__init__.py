@@ -5,11 +5,9 @@ batch arithmetic, the memory of a GPU by part, the data with what the filters dr
 the method. The exit status is 1 where there is an error.
 """
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from transformers import AutoConfig
@@ -133,13 +131,9 @@ def dry_run(
 
 
 def _read_size(config_file: str | None, model_args: ModelConfig, trust_remote_code: bool) -> ModelSize | Finding:
-    location = config_file or model_args.model_name_or_path
+    location, revision = config_file or model_args.model_name_or_path, model_args.model_revision
     try:
-        if location.endswith(".json"):
-            config = AutoConfig.for_model(**json.loads(Path(location).read_text()))
-        else:
-            revision = model_args.model_revision
-            config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=trust_remote_code)
+        config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as problem:
         text = (
             f"The configuration of {location} could not be read ({problem}), so memory was not estimated. Give its "

@@ -16,6 +16,11 @@ from .findings import Finding, error, warning
 from .launch import Launch
 from .memory import GIB, MemoryEstimate, ModelSize
 
+_REMEDIES = (
+    "What lowers it: `vllm_enable_sleep_mode`, `gradient_checkpointing`, a lower `vllm_gpu_memory_utilization` or "
+    "`per_device_train_batch_size`, ZeRO-3 or FSDP2, more or larger GPUs, LoRA (`use_peft`)."
+)
+
 
 def check_method(args: CodaGRPOConfig, data_args: DataArguments) -> Iterator[Finding]:
     """Settings that contradict the method or the paper, with what to change."""
@@ -113,9 +118,9 @@ def check_memory(
     moment = "generation" if memory.generation_peak > memory.training_peak else "the backward pass"
     need = f"About {peak:.0f} GiB are needed during {moment}, and a GPU has {gpu_memory:g}."
     if peak > gpu_memory:
-        yield error("gpu_memory", f"{need} {_remedy(args, launch)}")
+        yield error("gpu_memory", f"{need} {_REMEDIES}")
     elif peak > 0.9 * gpu_memory:
-        yield warning("gpu_memory", f"{need} That is close. {_remedy(args, launch)}")
+        yield warning("gpu_memory", f"{need} That is close. {_REMEDIES}")
     if memory.kv_cache is not None and memory.kv_cache < memory.sequence:
         left = max(memory.kv_cache, 0) / GIB
         yield error(
@@ -129,19 +134,3 @@ def check_memory(
             f"Weights in {model_args.dtype} without a float32 copy lose updates as small as `learning_rate` "
             f"{args.learning_rate:g} makes them. Set it to 'float32', or launch with ZeRO or FSDP2.",
         )
-
-
-def _remedy(args: CodaGRPOConfig, launch: Launch) -> str:
-    options = []
-    if args.use_vllm and args.vllm_mode == "colocate":
-        if not args.vllm_enable_sleep_mode:
-            options.append("set `vllm_enable_sleep_mode`")
-        options.append("lower `vllm_gpu_memory_utilization`")
-    if not args.gradient_checkpointing:
-        options.append("set `gradient_checkpointing`")
-    if args.per_device_train_batch_size > 1:
-        options.append("lower `per_device_train_batch_size`")
-    if launch.sharding not in ("zero3", "fsdp2") and launch.num_processes > 1:
-        options.append("launch with ZeRO-3 or FSDP2")
-    options.append("use more or larger GPUs, or LoRA (`use_peft`)")
-    return f"To lower it: {', '.join(options)}."

@@ -69,7 +69,6 @@ def _sharding(kind: DistributedType | bool, deepspeed: dict[str, Any], fsdp: dic
 def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
     """[`CodaGRPOConfig`] for the number of processes of `launch`, which needs no GPU where it is built."""
 
-    @dataclass
     class PlannedConfig(CodaGRPOConfig):
         def __post_init__(self):
             self.on_cpu = self.use_cpu or launch.on_cpu

@@ -12,13 +12,7 @@ TRAINING_SHARES = {1: 0.25, 2: 0.25, 3: 0.20, 4: 0.05, 5: 0.10, 6: 0.15}
 
 def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float] | None = None) -> Dataset:
     """
-    Draws a training set.
-
-    Args:
-        num_problems (`int`), seed (`int`, *optional*, defaults to `0`):
-            Number of rows, and their seed.
-        rung_shares (`dict[int, float]`, *optional*):
-            Share of each rung. Defaults to `TRAINING_SHARES`.
+    Draws a training set, with `TRAINING_SHARES` of the rungs if `rung_shares` gives no others.
 
     Example:
 
