@@ -4,6 +4,7 @@ Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Acceler
 train on CPUs, and transformers loads optimizers to the device of that name.
 """
 
+import fcntl
 import json
 import logging
 import math
@@ -11,7 +12,7 @@ import re
 import zipfile
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -51,6 +52,22 @@ def find_last_complete_checkpoint(output_dir: str) -> str | None:
     return None
 
 
+def lock(output_dir: str) -> IO[str] | None:
+    """
+    Holds the output folder of a run until the returned file is closed or the process ends. `None` if another process
+    holds it: two runs in one folder overwrite each other's checkpoints.
+    """
+    file = Path(output_dir, SETTINGS_FILE).open("a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except OSError:  # some network file systems have no locks
+        pass
+    return file
+
+
 def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
     """
     Whether a run has made all the steps or epochs that `args` asks for, which may be more than before.
@@ -87,10 +104,13 @@ def check_settings(output_dir: str, settings: dict[str, Any], resumes: bool) -> 
     Returns what is wrong, if anything.
     """
     path = Path(output_dir, SETTINGS_FILE)
-    if not (resumes and path.exists()):
+    if not (resumes and path.exists() and path.stat().st_size):
         path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
         return None
-    earlier = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        return f"{path} is damaged ({error}). Delete it to resume with the settings of this command."
     changed = [
         f"{name}={earlier[name]!r}, not {value!r}"
         for name, value in settings.items()

@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from .loading import (
     load_tokenizer,
     parse_settings,
 )
-from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished
+from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished, lock
 from .trainer import CodaGRPOTrainer
 
 logger = logging.getLogger("coda_trl.train")
@@ -100,20 +101,23 @@ def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: 
         os.makedirs(args.output_dir, exist_ok=True)
     except OSError as problem:
         raise ValueError(f"`output_dir` is {args.output_dir!r}, but cannot be made: {problem}.") from problem
+    if not os.access(args.output_dir, os.W_OK):
+        raise ValueError(f"`output_dir` is {args.output_dir!r}, which may not be written.")
 
 
-def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any]) -> tuple[str | None, bool]:
+def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any], held: ExitStack) -> tuple[str | None, bool]:
     """
-    The checkpoint to resume from, and whether the run is finished. One process looks for all. Raises a `ValueError` if
-    the run has other settings.
+    The checkpoint to resume from, and whether the run is finished; locks its folder as long as `held` is open. One
+    process looks for all. Raises a `ValueError` if the run has other settings, or another process trains it.
     """
-    found = None, False, None
-    if PartialState().is_main_process:
+    checkpoint, finished = None, False
+    problem = f"Another process trains into {args.output_dir}. End it, or choose another --output_dir."
+    if PartialState().is_main_process and (file := lock(args.output_dir)) is not None:
+        held.enter_context(file)
         checkpoint = args.resume_from_checkpoint or find_last_complete_checkpoint(args.output_dir)
         problem = check_settings(args.output_dir, settings, resumes=checkpoint is not None)
         finished = checkpoint is not None and not args.resume_from_checkpoint and is_finished(checkpoint, args)
-        found = checkpoint, finished, problem
-    ((checkpoint, finished, problem),) = broadcast_object_list([found])
+    ((checkpoint, finished, problem),) = broadcast_object_list([(checkpoint, finished, problem)])
     if problem is not None:
         raise ValueError(problem)
     return checkpoint, finished
@@ -149,19 +153,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if plan.dry_run:
         return dry_run(plan, lambda config: parse(argv, config))
-    return train(reward_args, data_args, args, model_args)
+    with ExitStack() as held:
+        return train(reward_args, data_args, args, model_args, held)
 
 
 def train(
-    reward_args: RewardArguments, data_args: DataArguments, args: CodaGRPOConfig, model_args: ModelConfig
+    reward_args: RewardArguments,
+    data_args: DataArguments,
+    args: CodaGRPOConfig,
+    model_args: ModelConfig,
+    held: ExitStack,
 ) -> int:
-    """Trains, or resumes a training. Returns the exit status."""
+    """Trains, or resumes a training, in a folder that is locked as long as `held` is open. Returns the exit status."""
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
     try:
         rewards = find_rewards(reward_args, args)
         check_arguments(data_args, args, model_args)
         peft_config = get_peft_config(model_args)
-        checkpoint, finished = find_checkpoint(args, fixed_settings(args, reward_args, data_args, model_args))
+        settings = fixed_settings(args, reward_args, data_args, model_args)
+        checkpoint, finished = find_checkpoint(args, settings, held)
     except (RuntimeError, ValueError) as problem:
         logger.error("%s", problem)
         return 1
@@ -206,7 +216,8 @@ def train(
             quantization_config=get_quantization_config(model_args),
             peft_config=peft_config,
         )
-    except ValueError as problem:  # rewards that do not suit the data, settings that do not suit each other
+    # Rewards that do not suit the data, settings that do not suit each other, no weights.
+    except (OSError, ValueError) as problem:
         logger.error("%s", problem)
         return 1
     again = f"The same command resumes from the last complete checkpoint in {args.output_dir}"

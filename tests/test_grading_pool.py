@@ -348,3 +348,12 @@ def test_command_line_names_bad_lines_and_missing_files(tmp_path, capsys, line):
     assert main([str(path), "--out", str(out)]) == 2
     assert f"cases.jsonl, line 2: {line!r} is no case" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_command_line_neither_overwrites_its_cases_nor_grades_what_it_cannot_write(tmp_path, capsys):
+    path = tmp_path / "cases.jsonl"
+    path.write_text(case := '{"id": 0, "completion": "", "gold": "1"}\n')
+    assert main([str(path), "--out", str(path)]) == 2
+    assert "would overwrite the cases: name another file" in capsys.readouterr().err and path.read_text() == case
+    assert main([str(path), "--out", str(tmp_path / "gone" / "out.jsonl")]) == 2
+    assert "No such file or directory" in capsys.readouterr().err

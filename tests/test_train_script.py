@@ -83,6 +83,29 @@ def test_a_run_with_other_settings_is_neither_resumed_nor_called_finished(recipe
     assert len(trainers) == 1 and json.loads(settings.read_text())["seed"] == 7
 
 
+def test_one_folder_takes_one_run_at_a_time(recipe, trainers, tmp_path, monkeypatch, caplog):
+    """Two, as of a sweep that forgot `--output_dir`, overwrote each other's checkpoints and both ended well."""
+    load_datasets, codes = TRAIN.load_datasets, []
+    with monkeypatch.context() as patch:  # a second run while the first one loads its data
+        patch.setattr(TRAIN, "load_datasets", lambda *args: codes.append(TRAIN.main(recipe)) or load_datasets(*args))
+        assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0
+    assert codes == [1] and len(trainers) == 1
+    assert f"Another process trains into {tmp_path / 'out'}. End it, or choose another --output_dir." in error_line(
+        caplog
+    )
+    assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0
+
+
+def test_a_damaged_file_of_settings_is_named(recipe, trainers, tmp_path, caplog):
+    command = [*recipe, "--save_strategy", "steps", "--save_steps", "1", "--max_steps", "1"]
+    assert TRAIN.main(command) == 0
+    (tmp_path / "out" / "settings.json").write_text("{")
+    assert TRAIN.main(command) == 1
+    assert "settings.json is damaged (Expecting" in error_line(caplog) and "Delete it to resume" in error_line(caplog)
+    (tmp_path / "out" / "settings.json").write_text("")
+    assert TRAIN.main(command) == 0 and len(trainers) == 1
+
+
 def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
     assert TRAIN.main([*recipe, "--dry-run"]) == 0
     assert TRAIN.main([*recipe, "--dry_run", "--scale_rewards", "group"]) == 1
@@ -259,6 +282,19 @@ def test_prompts_are_measured_with_the_settings_of_the_chat_template(recipe, tin
     assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
     for said in error_line(caplog), capsys.readouterr().out:
         assert "no prompt is that short" in said
+
+
+def test_a_model_without_weights_and_a_folder_that_may_not_be_written_end_in_one_line(
+    recipe, trainers, tiny_model, tmp_path, monkeypatch, caplog
+):
+    folder = tmp_path / "empty"
+    shutil.copytree(tiny_model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    assert TRAIN.main([*recipe, "--model_name_or_path", str(folder)]) == 1
+    assert "no file named model.safetensors" in error_line(caplog) and trainers == []
+    caplog.clear()
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests' user may be root, who may write anywhere
+    assert TRAIN.main(recipe) == 1
+    assert f"`output_dir` is '{tmp_path / 'out'}', which may not be written." in error_line(caplog)
 
 
 @pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])

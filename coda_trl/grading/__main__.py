@@ -63,7 +63,7 @@ def _open(path: Path, mode: str) -> IO[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line. Returns the exit status: 0, or 2 for a file that cannot be read."""
+    """Command line. Returns the exit status: 0, or 2 for a file that cannot be read or written."""
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m coda_trl.grading", description=__doc__, formatter_class=formatter)
     parser.add_argument("cases", type=Path, help="JSON lines (.jsonl or .jsonl.gz)")
@@ -74,6 +74,9 @@ def main(arguments: list[str] | None = None) -> int:
     start = time.perf_counter()
     try:
         total = sum(1 for _ in read_cases(options.cases))  # a bad line shows before anything is graded
+        if options.out and options.out.exists() and options.out.samefile(options.cases):
+            raise ValueError(f"--out {options.out} would overwrite the cases: name another file")
+        out = _open(options.out, "w") if options.out else nullcontext()
         pool = GradingPool(workers=options.jobs, timeout=options.timeout)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -82,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     counts = dict.fromkeys([*OUTCOMES.values(), "timed out"], 0)
     differ = 0
     cases = read_cases(options.cases)
-    with pool, _open(options.out, "w") if options.out else nullcontext() as out:
+    with pool, out:
         for _ in track(range(0, total, BATCH), description="grading"):
             batch = list(islice(cases, BATCH))
             columns = ([case.get(name) for case in batch] for name in ("completion", "gold", "options"))
@@ -93,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
                     differ += 1
                     was, now = OUTCOMES[case["before"]], OUTCOMES[grade.verdict]
                     print(f"{case['id']}: {was}, now {now}: {grade.answer!r} for {case['gold']!r}")
-                if out:
+                if options.out:
                     verdict = {"id": case["id"], "verdict": grade.verdict, "seconds": round(grade.seconds, 6)}
                     out.write(json.dumps(verdict) + "\n")
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
