@@ -29,7 +29,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "title": {},
     "split_by": {"metavar": "FIELD"},
     "difficulty_run": {"metavar": "NAME", "action": "append"},
-    "benchmarks": {"metavar": "NAME", "nargs": "+"},
     "groups": {"metavar": "NAME=BENCHMARK,...", "action": "append"},
     "change_of": {"metavar": "NAME"},
 }

@@ -19,7 +19,7 @@ from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_mode
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
-from .runs import Run, find_files, is_named, load_run
+from .runs import Run, find_files, load_run
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -34,7 +34,6 @@ def build_report(
     title: str = "Reasoning length by difficulty",
     split_by: str = "rung",
     difficulty_run: str | Sequence[str] = (),
-    benchmarks: Sequence[str] = (),
     groups: Mapping[str, Sequence[str]] | None = None,
     change_of: str | None = None,
 ) -> Path:
@@ -61,8 +60,6 @@ def build_report(
             Run or runs whose success rate, with equal weight, says how difficult a problem is, such as the model that
             all trainings started from. Defaults to the two runs of each comparison, so that no other moves its
             numbers.
-        benchmarks (`Sequence[str]`, *optional*):
-            Benchmarks to report on. Defaults to all; one that is split may be named as a whole.
         groups (`Mapping[str, Sequence[str]]`, *optional*):
             Benchmarks that are shown as one in accuracy against tokens, over checkpoints, and in reflective responses,
             by their common name: `{"AIME": ["aime24", "aime25"]}`, on the command line `AIME=aime24,aime25`.
@@ -89,7 +86,7 @@ def build_report(
         raise ValueError("runs is empty: give at least one run")
     out = Path(out)
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
-    compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
+    compare = partial(_compare, reference, split_by, difficulty, groups or {})
     write = partial(_write, change_of=change_of)
     models: dict[str, dict[str, Folders]] = {}
     for name, folders in runs.items():
@@ -178,13 +175,12 @@ def _compare(
     reference: str | None,
     split_by: str,
     difficulty: Sequence[str],
-    benchmarks: Sequence[str],
     groups: Mapping[str, Sequence[str]],
     runs: Mapping[str, Folders],
 ) -> ComparedRuns:
     loaded = {}
     for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
-        loaded[name] = load_run(name, _listed(folders), split_by, benchmarks)
+        loaded[name] = load_run(name, _listed(folders), split_by)
     main = {name: run for name, run in loaded.items() if run.checkpoint is None}
     for name in difficulty:
         if not main[name].samples:
@@ -192,25 +188,17 @@ def _compare(
     reference = (reference or next(iter(main))) if len(main) > 1 else None
     found = all_benchmarks(loaded.values())
 
-    def expand(argument: str, name: str) -> list[str]:
-        names = [each for each in found if is_named(each, [name], split_by)]
+    def expand(group: str, member: str) -> list[str]:
+        names = [name for name in found if name == member or name.startswith(f"{member} {split_by} ")]
         if not names:
-            shown = f"; shown are {', '.join(found)}" if found else ""
-            raise ValueError(f"{argument} has {name!r}, on which no run was evaluated{shown}")
+            shown = ", ".join(found) or "none"
+            raise ValueError(f"group {group!r} has {member!r}, on which no run was evaluated; shown are {shown}")
         return names
 
-    for name in benchmarks:
-        expand("benchmarks", name)
-    for name in groups:
-        if name in found:
-            raise ValueError(f"group {name!r} has the name of a benchmark: choose another")
     return ComparedRuns(
         list(main.values()),
         main.get(reference),
         [main[name] for name in difficulty],
-        {
-            name: [b for member in members for b in expand(f"group {name!r}", member)]
-            for name, members in groups.items()
-        },
+        {name: [b for member in members for b in expand(name, member)] for name, members in groups.items()},
         [run for run in loaded.values() if run.checkpoint is not None],
     )

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,26 +83,17 @@ class Run:
         return int(match[1]) if match else None
 
 
-def load_run(
-    name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
-) -> Run:
+def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung") -> Run:
     """
     Loads a run from folders that may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
-    checkpoint. `benchmarks` are those to keep, see [`is_named`].
+    checkpoint.
     """
     run = Run(name)
     for folder in map(Path, folders):
         _load_folder(run, folder, split_by)
-    kept = sorted(run.samples, key=benchmark_order)
-    run.samples = {name: run.samples[name] for name in kept if is_named(name, benchmarks, split_by)}
-    run.summaries = {name: found for name, found in run.summaries.items() if is_named(name, benchmarks, split_by)}
+    run.samples = {name: run.samples[name] for name in sorted(run.samples, key=benchmark_order)}
     _note_missing(run)
     return run
-
-
-def is_named(benchmark: str, names: Sequence[str], split_by: str) -> bool:
-    """Whether a benchmark is among names (one without, say, a rung stands for all rungs) or there are none."""
-    return not names or any(benchmark == name or benchmark.startswith(f"{name} {split_by} ") for name in names)
 
 
 def find_files(name: str, folder: Path) -> list[Path]:
@@ -125,7 +116,7 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
     if settings.is_file():
         found.append(settings)
     readers = {
-        SAMPLES_FILE: partial(_load_samples, split_by=split_by),
+        SAMPLES_FILE: lambda run, path: _add(run, "samples", load_samples(path, split_by, COUNTS)),
         SUMMARY_FILE: _load_summary,
         SETTINGS_FILE: _load_settings,
     }
@@ -157,10 +148,6 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise _Damaged(f"{path} is not JSON ({error}): delete it, or bring it back") from error
 
 
-def _load_samples(run: Run, path: Path, split_by: str) -> None:
-    _add(run, "samples", load_samples(path, split_by, COUNTS))
-
-
 def _load_summary(run: Run, path: Path) -> None:
     content = _read_json(path)
     run.facts |= _facts(content)
@@ -168,15 +155,9 @@ def _load_summary(run: Run, path: Path) -> None:
         run.unfinished.append(
             f"the evaluation in {path.parent} is not complete, so its numbers are preliminary; its command resumes it"
         )
-        run.missing.append(f"unfinished: {run.unfinished[-1]}")
     if (path.parent / SAMPLES_FILE).exists():
         return
-    if "benchmarks" not in content:
-        raise ValueError(
-            f"run {run.name!r}: {path} has no results (`benchmarks`): the evaluation was killed before it had any; "
-            "start it again with the same command"
-        )
-    results = content["benchmarks"].items()
+    results = content.get("benchmarks", {}).items()  # none where the evaluation was killed
     _add(run, "summaries", {name: _estimates(values, f"{path}, {name}") for name, values in results})
 
 
