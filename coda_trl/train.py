@@ -153,8 +153,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if plan.dry_run:
         return dry_run(plan, lambda config: parse(argv, config))
-    with ExitStack() as held:
-        return train(reward_args, data_args, args, model_args, held)
+    try:
+        with ExitStack() as held:
+            return train(reward_args, data_args, args, model_args, held)
+    except KeyboardInterrupt:
+        logger.warning("Stopped. The same command resumes from the last complete checkpoint in %s.", args.output_dir)
+        return 130
 
 
 def train(
@@ -220,17 +224,16 @@ def train(
     except (OSError, ValueError) as problem:
         logger.error("%s", problem)
         return 1
-    again = f"The same command resumes from the last complete checkpoint in {args.output_dir}"
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(args.output_dir)
         trainer.save_state()
-    except KeyboardInterrupt:
-        logger.warning("Stopped. %s.", again)
-        return 130
     except Exception:
         free = shutil.disk_usage(args.output_dir).free / 1e9
-        logger.error("Stopped by the error below. %s, on a disk with %.1f GB free.", again, free)
+        logger.error(
+            "Stopped by the error below. The same command resumes from the last complete checkpoint in %s, on a disk "
+            "with %.1f GB free.", args.output_dir, free,
+        )  # fmt: skip
         raise
     logger.info(
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: coda-report %s",

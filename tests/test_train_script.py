@@ -96,6 +96,18 @@ def test_one_folder_takes_one_run_at_a_time(recipe, trainers, tmp_path, monkeypa
     assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0
 
 
+@pytest.mark.parametrize("where", ["load_datasets", "CodaGRPOTrainer"])
+def test_control_c_says_how_to_continue_and_frees_the_folder(recipe, trainers, monkeypatch, caplog, where):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TRAIN, where, interrupt)
+        assert TRAIN.main([*recipe, "--max_steps", "1"]) == 130
+    assert "Stopped. The same command resumes" in caplog.text
+    assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0
+
+
 def test_a_damaged_file_of_settings_is_named(recipe, trainers, tmp_path, caplog):
     command = [*recipe, "--save_strategy", "steps", "--save_steps", "1", "--max_steps", "1"]
     assert TRAIN.main(command) == 0
