@@ -21,8 +21,6 @@ def width_multiple(longest: int | None) -> int:
     """
     What to round widths up to: `WIDTH_MULTIPLE`, or a power of two of at most an eighth of the longest completion.
 
-    Example:
-
     ```python
     >>> from coda_trl.microbatch import width_multiple
 
@@ -43,16 +41,9 @@ def cheapest_fill(
     Rows of each micro-batch, filled in order so that the tokens of all, padding included, and the passes cost as
     little as possible together (by dynamic programming over where the last micro-batch begins).
 
-    Args:
-        widths (`Sequence[int]`), budget (`int`):
-            Tokens of each row, descending, and of a micro-batch at most, with padding. A wider row stays alone.
-        most (`int`, *optional*):
-            Largest number of micro-batches, which has to suffice for the budget. By default there is no limit.
-        pass_cost (`int`, *optional*, defaults to `8192`):
-            Fixed time of a micro-batch, in tokens that could be computed in it. It is doubled until there are no more
-            micro-batches than `most`.
-
-    Example:
+    `widths` are the tokens of each row, descending; none but a wider row alone makes a micro-batch of more than
+    `budget` tokens, padding included. The cost of a pass, in tokens, is doubled until there are no more micro-batches
+    than `most`, which has to suffice for the budget.
 
     ```python
     >>> from coda_trl.microbatch import cheapest_fill
@@ -109,7 +100,7 @@ def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Ten
     return [{key: value if value.ndim == 0 else value[rows] for key, value in merged.items()} for rows in plan]
 
 
-def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict[str, torch.Tensor]:
+def trim(batch: dict[str, torch.Tensor], multiple: int) -> dict[str, torch.Tensor]:
     """
     Cuts off the columns after the longest completion of a batch, whose `completion_mask` is 1 for tokens, 0 after
     them. The loss of hundreds of short rows, as wide as the longest completion of all batches, would take more memory
@@ -121,7 +112,7 @@ def trim(batch: dict[str, torch.Tensor], multiple: int = WIDTH_MULTIPLE) -> dict
     }
 
 
-def padded_widths(attention_mask: torch.Tensor, multiple: int = WIDTH_MULTIPLE) -> torch.Tensor:
+def padded_widths(attention_mask: torch.Tensor, multiple: int) -> torch.Tensor:
     """Width that each row of a mask `(B, T)` needs: its tokens, rounded up, but at most `T`. Shape `(B,)`."""
     lengths = attention_mask.sum(dim=1)
     return (-(-lengths // multiple) * multiple).clamp(min=multiple, max=attention_mask.size(1))
@@ -148,11 +139,7 @@ class LeftAligned:
 
     @classmethod
     def of(
-        cls,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        multiple: int = WIDTH_MULTIPLE,
+        cls, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, multiple: int
     ) -> "LeftAligned":
         """
         Lays out rows `(B, P+C)` again: prompts padded on the left, completions, of width `logits_to_keep`, on the

@@ -267,7 +267,10 @@ def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("max_steps: 1.5", "--max_steps/--max-steps: invalid int value: '1.5'"), ("length_shaping: codaa", "'codaa'")],
+    [
+        ("max_steps: 1.5", "--max_steps/--max-steps: invalid int value: '1.5'"),
+        ("length_shaping: codaa", "invalid choice: 'codaa' (choose from"),
+    ],
 )
 def test_values_of_a_recipe_are_checked_as_those_of_the_command_line(tmp_path, capsys, line, message):
     """`max_steps: 1.5` came as far as transformers' loop over epochs."""
