@@ -47,17 +47,6 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution"), sp
 
     Raises:
         DataError: If the name is unknown, or a file or column is missing or damaged.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.data import load_source
-
-    >>> load_source("svamp=svamp_test.jsonl")
-    Traceback (most recent call last):
-    coda_trl.data.reading.DataError: There is no file svamp_test.jsonl. ...
-
-    ```
     """
     name, _, location = spec.partition("=")
     (name,) = _parts(name, location)

@@ -16,55 +16,12 @@ Messages = list[dict[str, str]]
 
 
 def math_prompt(question: str) -> Messages:
-    r"""
-    One user turn that asks a question whose answer is written out.
-
-    Args:
-        question (`str`):
-            Text of the problem.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.data import math_prompt
-
-    >>> print(math_prompt("What is $2 + 2$?")[0]["content"])
-    What is $2 + 2$?
-    <BLANKLINE>
-    Let's think step by step and output the final answer within \boxed{}.
-
-    ```
-    """
+    """One user turn that asks a question whose answer is written out."""
     return [{"role": "user", "content": f"{question}\n\n{INSTRUCTION}"}]
 
 
 def choice_prompt(question: str, labels: list[str], options: list[str]) -> Messages:
-    r"""
-    One user turn that asks a question with lettered options.
-
-    Args:
-        question (`str`):
-            Text of the question.
-        labels (`list[str]`), options (`list[str]`):
-            Letters and texts of the options. White space around texts is dropped.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.data import choice_prompt
-
-    >>> print(choice_prompt("Which is even?", ["A", "B", "C"], ["1", "2", "3"])[0]["content"])
-    Which is even?
-    <BLANKLINE>
-    A. 1
-    B. 2
-    C. 3
-    <BLANKLINE>
-    <BLANKLINE>
-    Let's think step by step and output the final answer within \boxed{}. Please write your final answer in the form of \boxed{A}, \boxed{B}, or \boxed{C}.
-
-    ```
-    """  # noqa: E501
+    """One user turn that asks a question with lettered options, of which `labels` are the letters."""
     lines = "".join(f"{label}. {option.strip()}\n" for label, option in zip(labels, options, strict=True))
     boxes = [rf"\boxed{{{label}}}" for label in labels]
     letters = f"Please write your final answer in the form of {', '.join(boxes[:-1])}, or {boxes[-1]}."
@@ -88,18 +45,6 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
 
     Raises:
         ValueError: If the range is empty or starts below 1.
-
-    Example:
-
-    ```python
-    >>> from datasets import Dataset
-    >>> from coda_trl.data import add_length_budget, math_prompt
-
-    >>> rows = add_length_budget(Dataset.from_list([{"prompt": math_prompt("What is $2 + 2$?")}]), 128, 10_000)
-    >>> rows[0]["prompt"][0]["content"].endswith(f"Think for {rows[0]['n_gold']} tokens.")
-    True
-
-    ```
     """
     if not 1 <= low <= high:
         raise ValueError(f"The length budget is {low} to {high} tokens, but must be a range of positive numbers.")

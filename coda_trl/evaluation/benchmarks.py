@@ -25,20 +25,6 @@ class Benchmark:
             answer cannot be read; or [`Grade`]s. A `<think>` that the prompt opened precedes its completion.
         keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold", "options")`):
             Fields that are copied into the samples, so that tables can be split by them and samples graded again.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.evaluation import Benchmark
-    >>> benchmark = Benchmark(
-    ...     name="sums",
-    ...     problems=[{"prompt": "1 + 1 =", "solution": "2", "rung": 1}],
-    ...     grade=lambda completions, problems: [c == p["solution"] for c, p in zip(completions, problems)],
-    ... )
-    >>> benchmark.grade(["2"], benchmark.problems)
-    [True]
-
-    ```
     """
 
     name: str

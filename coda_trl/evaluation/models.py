@@ -122,14 +122,7 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
     if files.adapter is not None:
         with suppress(OSError, ValueError):  # none was saved there
             return AutoTokenizer.from_pretrained(files.adapter, trust_remote_code=files.trust_remote_code)
-    try:
-        return AutoTokenizer.from_pretrained(files.model, **files.options)
-    except (OSError, ValueError) as error:
-        where = "holds no" if Path(files.model).is_dir() else "is no folder, and the hub gave no"
-        raise ValueError(
-            f"{files.model} {where} tokenizer that can be read: check it, or save the tokenizer with it "
-            f"({str(error).splitlines()[0]})"
-        ) from error
+    return AutoTokenizer.from_pretrained(files.model, **files.options)
 
 
 def stop_token_ids(

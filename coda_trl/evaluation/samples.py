@@ -98,19 +98,6 @@ class SampleWriter:
     Raises:
         BlockingIOError: If another process is writing to the file.
         ValueError: If the file holds a line that is not a sample, or one sample twice.
-
-    Example:
-
-    ```python
-    >>> import tempfile
-    >>> from coda_trl.evaluation import SampleWriter
-    >>> sample = {"benchmark": "svamp", "problem_id": "7", "sample": 0, "completion": "60", "tokens": 2}
-    >>> with SampleWriter(f"{tempfile.mkdtemp()}/samples.jsonl") as writer:
-    ...     writer.write([sample | {"finish_reason": "stop", "correct": True}])
-    ...     writer.done
-    {('svamp', '7'): {0}}
-
-    ```
     """
 
     def __init__(self, path: str | os.PathLike):
