@@ -292,7 +292,6 @@ def test_a_partial_run_moves_no_number_of_the_others(report):
     assert after["figures"]["token_ratio"]["data"]["CODA"]
     assert "Sorted are for GRPO and CODA 20 problems: b (20); for GRPO and L1@64 6 problems: b (6)." in text
     assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
-    assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
 
 
 def test_a_run_of_single_samples_is_measured_but_does_not_sort(report):

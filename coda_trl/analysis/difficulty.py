@@ -103,20 +103,6 @@ def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
     Args:
         runs (`Sequence[Mapping[str, SampleColumns]]`):
             Samples, by benchmark, of the runs that decide, with equal weight: to compare two runs, both.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.analysis import sort_problems
-    >>> from coda_trl.evaluation.columns import tabulate
-    >>> samples = [
-    ...     {"benchmark": "b", "problem_id": 0, "tokens": 9, "finish_reason": "stop", "correct": correct}
-    ...     for correct in (True, False, True, True)
-    ... ]
-    >>> sort_problems([tabulate(samples)]).success_rate.round(2)  # of the other three
-    array([[0.67, 1.  , 0.67, 0.67]])
-
-    ```
     """
     first, *others = ({(name, problem) for name in run for problem in run[name].problems} for run in runs)
     shared = first.intersection(*others)

@@ -9,7 +9,6 @@ import argparse
 import sys
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 from ..help_texts import help_texts
 from .page import build_report
@@ -23,15 +22,7 @@ def read_group(spec: str) -> tuple[str, list[str]]:
     return name, members.split(",")
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "reference": {"metavar": "NAME"},
-    "out": {"metavar": "DIR"},
-    "title": {},
-    "split_by": {"metavar": "FIELD"},
-    "difficulty_run": {"metavar": "NAME", "action": "append"},
-    "groups": {"metavar": "NAME=BENCHMARK,...", "action": "append"},
-    "change_of": {"metavar": "NAME"},
-}
+REPEATABLE = {"difficulty_run": "NAME", "groups": "NAME=BENCHMARK,..."}
 
 
 def main() -> None:
@@ -42,10 +33,11 @@ def main() -> None:
     )
     texts, parameters = help_texts(build_report.__doc__), signature(build_report).parameters
     parser.add_argument("runs", nargs="+", metavar="[NAME=]FOLDER", help=texts["runs"])
-    for name, settings in OPTIONS.items():
+    for name in list(parameters)[1:]:
         flag, default = "--group" if name == "groups" else f"--{name}", parameters[name].default
         shown = f" (default: {default})" if isinstance(default, str) else ""
-        parser.add_argument(flag, dest=name, help=texts[name] + shown, **settings)
+        repeatable = {"action": "append", "metavar": REPEATABLE[name]} if name in REPEATABLE else {}
+        parser.add_argument(flag, dest=name, help=texts[name] + shown, **repeatable)
     options = vars(parser.parse_args())
     runs: dict[str, list[str]] = {}
     for spec in options.pop("runs"):

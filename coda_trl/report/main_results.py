@@ -1,7 +1,7 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -96,7 +96,6 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
         sets["Average"] = benchmarks
     rows: list[dict[str, Cell | str]] = [{"": run.name} for run in comparison.runs]
     rows += [{"": f"Δ {run.name}"} for run in comparison.others]
-    fewer: dict[str, list[str]] = {run.name: [] for run in comparison.others}
     for name, of in sets.items():
         results = [run.estimate(metric, of) for run in comparison.runs]
         digits = 0 if any(result.value >= 100 for result in results) else 1
@@ -107,22 +106,16 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
                 cells.append(difference(change.accuracy_points))
             else:
                 cells.append(difference(change.token_change, 0, "%", higher_is_better=False))
-            sizes = [len(each.outcomes[name].problems) for each in (run, comparison.reference) if name in each.samples]
-            if 0 < change.num_problems < max(sizes, default=0):
-                fewer[run.name].append(f"{run.name} {change.num_problems:,} in {name}")
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
-    caption = _caption(comparison, metric, list(itertools.chain(*fewer.values())))
-    return table_of_rows(metric, title, caption, rows, range(len(comparison.runs), len(rows)))
+    return table_of_rows(metric, title, _caption(comparison, metric), rows, range(len(comparison.runs), len(rows)))
 
 
-def _caption(comparison: ComparedRuns, metric: str, fewer: Collection[str]) -> str:
+def _caption(comparison: ComparedRuns, metric: str) -> str:
     sentences = ["95% intervals in brackets, where there are samples.", comparison.problems]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
         sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
-    if fewer:
-        sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
         sentences.append(comparison.without_verdict)
     return " ".join(filter(None, sentences))
