@@ -1,22 +1,7 @@
-"""Training and evaluation data, each row with a `prompt`, the gold as `solution`, and its `source`.
-
-A data set is named, and found on the hub under that name, or taken from a file (or another hub id) by `NAME=LOCATION`:
-
-```python
->>> from coda_trl.data import load_training_set
-
->>> load_training_set("mixed")  # doctest: +SKIP
->>> load_training_set(["gsm8k_train=copies/gsm8k.jsonl.gz", "math_level1=copies/math.parquet"])  # doctest: +SKIP
-
-```
-
-- [`load_training_set`]: `mixed`, `easy`, `hard`, or any sources joined; chat or plain prompts; token budgets for L1.
-- [`load_evaluation_set`]: `svamp`, `gsm8k`, `math500`, `amc23`, `aime24`, `aime25`, `commonsenseqa`, `gpqa`.
-- [`drop_long_prompts`]: the prompt-length filter, with a count.
-- [`find_overlap`]: evaluation problems in a training set.
-- [`find_stop_tokens`]: where generation has to stop.
-
-Whatever is missing, damaged or renamed raises [`DataError`] with what was found. `sources.py` holds the table.
+"""
+Training and evaluation data, each row with a `prompt`, the gold as `solution`, and its `source`. A data set is named,
+and found on the hub under that name, or taken from a file (or another hub id) by `NAME=LOCATION`. `sources.py` holds
+the table. Whatever is missing, damaged or renamed raises [`DataError`] with what was found.
 """
 
 from .arguments import DataArguments
