@@ -6,7 +6,7 @@ the table. Whatever is missing, damaged or renamed raises [`DataError`] with wha
 
 from .arguments import DataArguments
 from .contamination import Overlap, find_overlap
-from .filtering import PromptLengths, drop_long_prompts
+from .filtering import drop_long_prompts
 from .loading import PromptFormat, load_evaluation_set, load_source, load_training_set, published_rows
 from .prompts import INSTRUCTION, add_length_budget, choice_prompt, math_prompt, to_plain_text
 from .reading import DataError, DatasetUnavailableError
@@ -23,7 +23,6 @@ __all__ = [
     "DatasetUnavailableError",
     "Overlap",
     "PromptFormat",
-    "PromptLengths",
     "StopTokens",
     "add_length_budget",
     "choice_prompt",

@@ -1,7 +1,6 @@
 """Drops prompts that are too long. TRL has no such filter, and an overlong prompt stops vLLM in mid-run."""
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 from datasets import Dataset
@@ -10,40 +9,12 @@ from transformers import PreTrainedTokenizerBase
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class PromptLengths:
-    """
-    What [`drop_long_prompts`] did.
-
-    Args:
-        limit (`int`):
-            Longest prompt kept, in tokens.
-        total (`int`), dropped (`int`):
-            Rows before, and rows dropped.
-        longest (`int`):
-            Longest prompt seen, in tokens.
-    """
-
-    limit: int
-    total: int
-    dropped: int
-    longest: int
-
-    def __str__(self) -> str:
-        if not self.dropped:
-            return f"up to {self.longest:,} tokens, {self.limit:,} allowed"
-        return (
-            f"{self.dropped:,} of {self.total:,} prompts are longer than {self.limit:,} tokens and were dropped "
-            f"(longest: {self.longest:,})"
-        )
-
-
 def drop_long_prompts(
     dataset: Dataset,
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
     chat_template_kwargs: dict[str, Any] | None = None,
-) -> tuple[Dataset, PromptLengths]:
+) -> tuple[Dataset, str]:
     """
     Keeps the rows whose prompt has at most `max_length` tokens, with chat template and opening of the answer.
 
@@ -58,7 +29,7 @@ def drop_long_prompts(
             As in [`~trl.GRPOConfig`].
 
     Returns:
-        `tuple[Dataset, PromptLengths]`: The rows kept, and what was dropped.
+        `tuple[Dataset, str]`: The rows kept, and in words how long prompts are and how many were dropped.
 
     Raises:
         ValueError: If nothing is left, or prompts are conversational and the tokenizer has no chat template.
@@ -87,9 +58,14 @@ def drop_long_prompts(
         keep_in_memory=True,
     )["length"]
     kept = [index for index, length in enumerate(lengths) if length <= max_length]
-    report = PromptLengths(max_length, len(lengths), len(lengths) - len(kept), max(lengths))
     if not kept:
-        raise ValueError(f"`max_prompt_length` is {max_length}, and no prompt is that short: {report}.")
-    if report.dropped:
-        logger.warning("%s.", report)
+        shortest = f"the shortest has {min(lengths):,} tokens"
+        raise ValueError(f"`max_prompt_length` is {max_length}, and no prompt is that short: {shortest}.")
+    if len(kept) == len(lengths):
+        return dataset, f"up to {max(lengths):,} tokens, {max_length:,} allowed"
+    report = (
+        f"{len(lengths) - len(kept):,} of {len(lengths):,} prompts are longer than {max_length:,} tokens and were "
+        f"dropped (longest: {max(lengths):,})"
+    )
+    logger.warning("%s.", report)
     return dataset.select(kept), report

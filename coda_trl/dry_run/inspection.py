@@ -16,7 +16,6 @@ from ..data import (
     DataError,
     DatasetUnavailableError,
     Overlap,
-    PromptLengths,
     drop_long_prompts,
     find_overlap,
     load_evaluation_set,
@@ -34,7 +33,7 @@ class DataReport:
     rows: int | None = None  # that are trained on
     published: bool = False  # whether `rows` is the published size, because the data could not be loaded here
     sources: dict[str, int] = field(default_factory=dict)  # rows of each, unfiltered
-    lengths: PromptLengths | None = None  # what the filter dropped, if it could be applied here
+    lengths: str | None = None  # what the filter dropped, if it could be applied here
     overlaps: dict[str, Overlap] = field(default_factory=dict)  # by evaluation set
     findings: list[Finding] = field(default_factory=list)
 

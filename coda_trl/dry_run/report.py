@@ -72,7 +72,7 @@ def print_data(console: Console, data: DataReport) -> None:
         for name, rows in data.sources.items():
             table.add_row(name, f"{rows:,} rows")
         if data.lengths is not None:
-            table.add_row("prompt lengths", str(data.lengths))
+            table.add_row("prompt lengths", data.lengths)
         console.print(table)
     if data.overlaps:
         table = Table("Set", title="Evaluation problems in the training data", title_justify="left")
