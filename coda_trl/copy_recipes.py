@@ -4,6 +4,7 @@ coda-recipes [FOLDER]
 """
 
 import argparse
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def main() -> None:
         sys.exit(f"error: {folder} exists: use the recipes in it, or name another folder")
     except OSError as problem:
         sys.exit(f"error: {problem}: name a folder that you may write")
-    print(f"Recipes are in {folder}. To start: coda-train --config {folder}/ladder/coda.yaml")
+    print(f"Recipes are in {folder}. To start: coda-train --config {shlex.quote(f'{folder}/ladder/coda.yaml')}")
 
 
 if __name__ == "__main__":

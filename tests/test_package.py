@@ -79,6 +79,12 @@ def test_copied_recipes_train_in_an_empty_folder(tmp_path, monkeypatch, capsys):
     assert Path("runs/ladder-coda/model.safetensors").is_file()
     with pytest.raises(SystemExit, match="error: recipes exists"):
         copy_recipes()
+    monkeypatch.setattr(sys, "argv", ["coda-recipes", "two words"])
+    copy_recipes()
+    assert "coda-train --config 'two words/ladder/coda.yaml'" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["coda-recipes", "recipes/train.py/recipes"])
+    with pytest.raises(SystemExit, match="Not a directory: .* name a folder that you may write"):
+        copy_recipes()
 
 
 def test_without_arguments_it_says_what_to_give(caplog):
