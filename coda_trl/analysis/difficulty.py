@@ -37,16 +37,6 @@ def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = 
 
     Returns:
         `np.ndarray` of shape `(P,)`: Bucket of every problem, 0 (hardest) to `len(percentiles)` (easiest).
-
-    Example:
-
-    ```python
-    >>> import numpy as np
-    >>> from coda_trl.analysis import difficulty_buckets
-    >>> difficulty_buckets(np.array([1.0, 0.0, 0.5, 0.25]), percentiles=(50,))
-    array([1, 0, 1, 0])
-
-    ```
     """
     count = len(success_rate)
     order = np.lexsort((np.random.default_rng(0).permutation(count), success_rate))

@@ -60,16 +60,6 @@ def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:
             Entries with `step` and logged quantities.
         key (`str`):
             Name of the quantity, for example `"coda/mean_w_easy"`.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.analysis import curve
-    >>> log_history = [{"step": 1, "reward": 0.5}, {"step": 2, "eval_reward": 0.6}, {"step": 2, "reward": 0.7}]
-    >>> curve(log_history, "reward").values
-    array([0.5, 0.7])
-
-    ```
     """
     # A step that was logged twice (a run resumed from an earlier checkpoint) counts as it was the last time.
     logged = {entry["step"]: entry[key] for entry in log_history if isinstance(entry.get(key), int | float)}
@@ -91,18 +81,7 @@ def base_reward_key(log_history: Sequence[dict[str, Any]]) -> str | None:
 
 
 def evaluation_histories(log_history: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """
-    What TRL's evaluation during training logged, by evaluation set (`""` if there is only one), without `eval_`.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.analysis import evaluation_histories
-    >>> evaluation_histories([{"step": 5, "eval_reward": 0.5, "eval_hard_runtime": 1.5, "epoch": 0.1}])
-    {'hard': [{'step': 5, 'reward': 0.5, 'hard_runtime': 1.5}]}
-
-    ```
-    """
+    """What TRL's evaluation during training logged, by evaluation set (`""` if there is only one), without `eval_`."""
     histories: dict[str, list[dict[str, Any]]] = {}
     for entry in log_history:
         logged = {name.removeprefix("eval_"): value for name, value in entry.items() if name.startswith("eval_")}

@@ -66,19 +66,6 @@ def find_overlap(training: Dataset, benchmarks: Mapping[str, Dataset]) -> dict[s
 
     Returns:
         `dict[str, Overlap]`: What was found, by name.
-
-    Example:
-
-    ```python
-    >>> from datasets import Dataset
-    >>> from coda_trl.data import find_overlap, math_prompt
-
-    >>> training = Dataset.from_list([{"prompt": math_prompt("What is  $2 + 2$?")}])
-    >>> test = Dataset.from_list([{"prompt": math_prompt("what is $2+2$")}, {"prompt": math_prompt("What is $3$?")}])
-    >>> find_overlap(training, {"test": test})
-    {'test': Overlap(problems=2, identical=1, half=1, any=1, training_rows=(0,))}
-
-    ```
     """
     problems = {name: list(map(_traces, rows["prompt"])) for name, rows in benchmarks.items()}
     rows_with = {trace: [] for pairs in problems.values() for text, runs in pairs for trace in (text, *runs)}

@@ -212,19 +212,5 @@ def collect(samples: Iterable[Mapping[str, Any]]) -> dict[str, Outcomes]:
     """
     Sums samples up by problem, by benchmark. Fields used: `benchmark`, `problem_id`, `tokens`, `finish_reason`,
     `correct`.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.evaluation import accuracy, collect
-    >>> answers = [("a", True), ("a", False), ("b", True), ("b", True)]
-    >>> samples = [
-    ...     {"benchmark": "svamp", "problem_id": problem, "tokens": 10, "finish_reason": "stop", "correct": correct}
-    ...     for problem, correct in answers
-    ... ]
-    >>> accuracy(collect(samples)["svamp"]).value
-    0.75
-
-    ```
     """
     return {benchmark: columns.outcomes for benchmark, columns in tabulate(samples).items()}

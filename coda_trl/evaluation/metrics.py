@@ -132,17 +132,6 @@ def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
             Samples summed up by problem.
         k (`int`):
             Number of tries, at least 1. Problems with fewer verdicts are left out.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.evaluation import collect, pass_at_k
-    >>> sample = {"benchmark": "svamp", "problem_id": "a", "tokens": 9, "finish_reason": "stop"}
-    >>> outcomes = collect(sample | {"correct": correct} for correct in (True, False, False, False))["svamp"]
-    >>> pass_at_k(outcomes, k=2).value
-    0.5
-
-    ```
     """
     enough = outcomes.graded >= k
     estimates = np.zeros(len(outcomes.problems))
