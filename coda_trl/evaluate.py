@@ -45,11 +45,6 @@ class BenchmarkArguments:
     limit: int | None = None
 
 
-def parse() -> tuple[EvaluationConfig, BenchmarkArguments]:
-    """Settings from the command line and the file that `--config` names."""
-    return parse_settings(sys.argv[1:], (EvaluationConfig, BenchmarkArguments))
-
-
 def show(result: dict[str, Any]) -> str:
     """Accuracy and tokens of one benchmark in words."""
     known = [format_number(100 * share, unit="%") for share in result["accuracy"].values() if share is not None]
@@ -60,7 +55,7 @@ def show(result: dict[str, Any]) -> str:
 
 def main() -> None:
     try:
-        config, arguments = parse()
+        config, arguments = parse_settings(sys.argv[1:], (EvaluationConfig, BenchmarkArguments))
         locate(*config.place)  # a wrong path, before data is fetched
         columns = arguments.prompt_column, arguments.solution_column
         benchmarks = [

@@ -52,7 +52,9 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution"), sp
     (name,) = _parts(name, location)
     source = SOURCES[name]
     if source.generate is not None:
-        return source.generate(_number_of_rows(name, location, source.rows))
+        if location and not (location.isdecimal() and int(location) > 0):
+            raise DataError(f"`{spec}`: {name!r} is generated, so write a number of rows after the `=`.")
+        return source.generate(int(location or source.rows))
     location = location or source.hub
     if location is None:
         raise DataError(f"The data set {name!r} has no place on the hub. Give a file: `{name}=PATH`.")
@@ -184,14 +186,6 @@ def _parts(name: str, location: str = "") -> tuple[str, ...]:
         each = " ".join(f"{part}=..." for part in parts)
         raise DataError(f"The training set {name!r} is made of {len(parts)} data sets. Give each its place: `{each}`.")
     return parts
-
-
-def _number_of_rows(name: str, text: str, default: int) -> int:
-    if not text:
-        return default
-    if not text.isdecimal() or int(text) < 1:
-        raise DataError(f"`{name}={text}`: {name!r} is generated, so write a number of rows after the `=`.")
-    return int(text)
 
 
 def _match_schema(name: str, location: str, schemas: Sequence[Schema], found: list[str]) -> Schema:

@@ -27,11 +27,6 @@ _COMPETITION_WORDS = re.compile(
 )
 
 
-def competition_words(problem: str) -> int:
-    """Number of different words of competition mathematics in a problem."""
-    return len({match.lower() for match in _COMPETITION_WORDS.findall(problem)})
-
-
 def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence[float]) -> None:
     """
     Raises a [`DataError`] if the values of all problems are not success rates in percent: if one is outside 0..100, if
@@ -44,7 +39,7 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
         raise DataError(f"{spans}, but must be in 0..100.")
     if highest <= 1 and len(set(solved_percentage)) > 1:
         raise DataError(f"{spans}: that is a fraction. Multiply it by 100.")
-    words = list(map(competition_words, problems))
+    words = [len({match.lower() for match in _COMPETITION_WORDS.findall(problem)}) for problem in problems]
     hard = [solved for solved, count in zip(solved_percentage, words, strict=True) if count >= 2]
     plain = [solved for solved, count in zip(solved_percentage, words, strict=True) if count == 0]
     cannot_tell = "Cannot tell which way `solved_percentage` runs: {}. Load the whole data set, not a part of it."

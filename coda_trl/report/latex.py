@@ -70,11 +70,8 @@ def _main_rows(tables: Sequence[Table], columns: Sequence[str], change_of: str |
             yield r"\addlinespace"
         named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
         cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]
-        yield _row(map(_escape, [label, *(_without_commas(cell.text) for cell in cells)]))
-
-
-def _without_commas(shown: str) -> str:
-    return re.sub(r"(?<=\d),(?=\d)", "", shown)
+        shown = (re.sub(r"(?<=\d),(?=\d)", "", cell.text) for cell in cells)  # without commas in thousands
+        yield _row(map(_escape, [label, *shown]))
 
 
 def _row(cells: Iterable[str]) -> str:
