@@ -36,12 +36,10 @@ def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int) -
     if says_right_or_wrong(rewards):
         return
     value = min(set(rewards[~rewards.isnan()].tolist()) - {0, 1})
-    others = ", ".join(name for name in names if name != names[index])
-    another = f"to the one that does ({others})" if others else "to the name of one that does"
     raise ValueError(
         f"The reward function {names[index]!r} returned {value:g}, but length shaping needs 1 (right), 0 (wrong) or "
         "None (cannot be judged). Let it return these, with its size as its weight in `reward_weights`; or set "
-        f"`correctness_reward` {another}, or `length_shaping` to 'none'."
+        f"`correctness_reward` to the name of one that does, or `length_shaping` to 'none'."
     )
 
 

@@ -60,15 +60,15 @@ def test_other_numbers_are_refused_in_the_first_batch_with_what_to_do(tiny_model
         """The correctness reward of a script that many start from."""
         return [2.0] * len(completions)
 
-    with pytest.raises(ValueError, match=r"'gist' returned 2, but .* as its weight .* the one that does \(brevity\)"):
+    with pytest.raises(
+        ValueError, match="'gist' returned 2, but .* as its weight .* to the name of one that does, or"
+    ):
         train(tiny_model, tmp_path, [brevity, gist], correctness_reward="gist")
     with (
-        pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, .*or set `correctness_reward` .* \(right\), or"),
+        pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, "),
         pytest.warns(UserWarning, match="the first, 'brevity'"),
     ):
         train(tiny_model, tmp_path, [brevity, right])
-    with pytest.raises(ValueError, match="or set `correctness_reward` to the name of one that does, or"):
-        train(tiny_model, tmp_path, brevity)
 
 
 def test_rewards_are_called_with_completions_of_the_model_alone(tiny_model, tmp_path):
