@@ -1,14 +1,16 @@
 """
-Commands of README, docs, recipe heads and docstrings run as they stand, one after the other in one folder, only small.
+Commands of README, docs, recipe heads and docstrings run as they stand, in one folder, only small.
 
 Left out by rule are those that need a GPU or the hub, set up an environment, measure, or rewrite committed files.
 """
 
+import functools
 import re
 import runpy
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,6 @@ import yaml
 from test_docs import PAGES, ROOT, SCRIPTS, commands, name
 
 from coda_trl.evaluation import EvaluationConfig
-from coda_trl.ladder import CHECKPOINT
 
 pytestmark = pytest.mark.slow
 SOURCES = [*(ROOT / "recipes").rglob("*.yaml"), *(ROOT / "recipes").glob("*.py"), *(ROOT / "coda_trl").rglob("*.py")]
@@ -81,52 +82,58 @@ def to_run() -> dict[str, list[str]]:
         if not left_out(words):
             options = tuple(sorted(word for word in words if word.startswith("--")))
             found.setdefault((kind(words), options), (place, words))
-    order = ["copy_recipes", "train", "evaluate", "report", "grading"]
-    ordered = sorted(found.values(), key=lambda each: order.index(kind(each[1])))
-    return {f"{place}: {' '.join(words)}": words for place, words in ordered}
+    return {f"{place}: {' '.join(words)}": words for place, words in found.values()}
 
 
 COMMANDS = to_run()
+# Those that make `runs/ladder-coda` and `runs/ladder-coda-eval`.
+TRAINING, EVALUATION = (
+    next(words for words in COMMANDS.values() if kind(words) == each and "--help" not in words)
+    for each in ("train", "evaluate")
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A clone, with what the reader of the pages has at the time: runs, cases to grade, a model's sizes."""
+    """A clone, with cases to grade and a model's sizes."""
     folder = tmp_path_factory.mktemp("clone")
     for part in ("recipes", "coda_trl"):
         (folder / part).symlink_to(ROOT / part)
     (folder / "CASES.jsonl").write_text('{"id": 1, "completion": "\\\\boxed{2}", "gold": "2"}\n')
     (folder / "path" / "to").mkdir(parents=True)
     shutil.copy(ROOT / "recipes/qwen3-8b/config.json", folder / "path" / "to")
-    for run in ("grpo", "coda"):
-        shutil.copytree(CHECKPOINT, folder / "runs" / run)
     return folder
 
 
+@pytest.fixture(scope="module")
+def run(folder) -> Callable[..., None]:
+    """Runs a command once, however often it is asked for, and before it those that make what it reads."""
+
+    @functools.cache
+    def run(*words: str) -> None:
+        for path in re.findall(r"(?<!--output_dir )runs/[\w-]+", " ".join(words)):
+            made = "runs/ladder-coda-eval" if path.endswith("-eval") else "runs/ladder-coda"
+            run(*(EVALUATION if path.endswith("-eval") else TRAINING))
+            if path != made:  # another run of the reader's, for which the ladder's stands
+                shutil.copytree(folder / made, folder / path, dirs_exist_ok=True)
+        smaller = "" if {"--dry_run", "--help"} & set(words) else SMALLER.get(kind(words), "")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder / "path" if kind(words) == "copy_recipes" else folder)
+            patch.setattr(sys, "argv", [*words, *smaller.split()])
+            try:
+                if words[0].endswith(".py"):
+                    runpy.run_path(words[0], run_name="__main__")
+                else:
+                    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+            except SystemExit as end:
+                assert not end.code, end.code
+
+    return run
+
+
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
-def test_a_command_of_the_documentation_runs(words, folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    if kind(words) == "copy_recipes":
-        monkeypatch.chdir(folder / "path")
-    if (model := next(iter(words[2:3]), "")).startswith("runs/") and not Path(model).exists():
-        shutil.copytree(CHECKPOINT, model)  # of a training that another one stands for
-    for run in [word.partition("=")[2] for word in words if kind(words) == "report"]:
-        if run.startswith("runs/") and not Path(run).exists():
-            shutil.copytree("runs/coda-eval", run)  # likewise
-    smaller = "" if {"--dry_run", "--help"} & set(words) else SMALLER.get(kind(words), "")
-    monkeypatch.setattr(sys, "argv", [*words, *smaller.split()])
-    try:
-        if words[0].endswith(".py"):
-            runpy.run_path(words[0], run_name="__main__")
-        else:
-            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        assert not end.code, end.code
-    for run in ("grpo", "coda"):  # as the hub's benchmarks and data would leave them, for the report
-        if kind(words) == "evaluate" and "--output_dir" in words:
-            shutil.copytree(words[words.index("--output_dir") + 1], f"runs/{run}-eval", dirs_exist_ok=True)
-        if Path("runs/ladder-coda/trainer_state.json").exists():
-            shutil.copy("runs/ladder-coda/trainer_state.json", f"runs/{run}")
+def test_a_command_of_the_documentation_runs(words, run):
+    run(*words)
 
 
 def test_every_kind_of_command_is_among_them():
