@@ -134,6 +134,8 @@ def main(spec: dict) -> None:
     )
     trainer.steps = steps
     trainer.train()
+    trainer.accelerator.wait_for_everyone()
+    trainer.accelerator.end_training()  # as in `coda_trl/train.py`: else gloo may abort at exit
 
 
 if __name__ == "__main__":

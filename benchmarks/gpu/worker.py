@@ -114,6 +114,9 @@ def main(spec: dict) -> None:
         "parameters": total,
     }
     (folder / f"process-{args.process_index}.json").write_text(json.dumps(facts))
+    trainer.accelerator.wait_for_everyone()
+    if not args.use_vllm:  # as in `coda_trl/train.py`
+        trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":  # vLLM's processes import this file
