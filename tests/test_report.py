@@ -556,6 +556,18 @@ def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, report):
     assert figures["evaluation"]["data"]["hard: reward"]["run"]["steps"] == [1, 2]
 
 
+def test_the_report_says_where_its_thresholds_are_from(tmp_path, report):
+    settings, own = write_log(tmp_path / "log") / "settings.json", {"coda_tau_easy": 0.9, "coda_tau_hard": 0.1}
+    pair = {"GRPO": answers(), "CODA": [write_samples(tmp_path / "coda"), tmp_path / "log"]}
+    for found, runs, said in (
+        ({"lr": 1}, pair, "the defaults, as no settings.json says others."),  # of another script
+        (own, pair, "those that CODA was trained with."),
+        (own, pair | {"VLP": answers()}, "those that CODA was trained with, elsewhere the defaults."),
+    ):
+        settings.write_text(json.dumps(found))
+        assert f"Thresholds are {said}" in report(runs, "GRPO")[1]
+
+
 def test_numbers_are_rounded_for_reading_and_kept_for_counting():
     cell = number(0.123456, scale=100, digits=1)
     assert (cell.text, cell.value) == ("12.3", pytest.approx(12.3456))
@@ -594,6 +606,7 @@ def test_benchmarks_are_grouped(tmp_path, report):
     assert shown == [["AIME", "GRPO", "40", "160"], ["AIME", "CODA", "40", "160"]]
     for wrong, message in (
         ({"groups": {"AIME": ["aime26"]}}, "group 'AIME' has 'aime26', on which no run was evaluated; shown"),
+        ({"groups": {"aime24": ["aime25"]}}, "group 'aime24' has the name of a benchmark that is not in it"),
         ({"change_of": "VLP"}, "change_of='VLP' is not among the runs: GRPO, CODA, summed up"),
     ):
         with pytest.raises(ValueError, match=message):

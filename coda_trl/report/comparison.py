@@ -32,11 +32,14 @@ class View:
         return sort_problems([run.samples for run in self.sorters])
 
     @cached_property
+    def thresholds_from(self) -> Run | None:
+        """The first run but the reference, or else the reference, whose training says what is easy and hard."""
+        return next((run for run in [*self.others, *self.runs] if run.thresholds), None)
+
+    @property
     def thresholds(self) -> tuple[float, float]:
-        """Of easy and of hard: those that the first run but the reference was trained with, or else the reference; the
-        paper's where none is known."""
-        stored = (run.thresholds for run in [*self.others, *self.runs])
-        return next(filter(None, stored), PAPER_THRESHOLDS)
+        """Of easy and of hard; the paper's where no training says."""
+        return self.thresholds_from.thresholds if self.thresholds_from else PAPER_THRESHOLDS
 
     @cached_property
     def bands(self) -> dict[str, np.ndarray]:
@@ -164,8 +167,17 @@ class ComparedRuns:
         return (
             f"{how}. No run is judged on the samples that sorted it: the samples of a problem are divided into "
             f"{PARTS} parts, and each part is measured on problems as the success rate of the other {PARTS - 1} sorts "
-            "them."
+            f"them. {self._thresholds}"
         )
+
+    @property
+    def _thresholds(self) -> str:
+        """Where the thresholds are from, as a sentence."""
+        known = dict.fromkeys(view.thresholds_from.name for view in self.views if view.thresholds_from)
+        if not known:
+            return "Thresholds are the defaults, as no settings.json says others."
+        rest = "" if all(view.thresholds_from for view in self.views) else ", elsewhere the defaults"
+        return f"Thresholds are those that {', '.join(known)} was trained with{rest}."
 
     @property
     def extent(self) -> str:

@@ -186,6 +186,9 @@ def _compare(
             raise ValueError(f"group {group!r} has {member!r}, on which no run was evaluated; shown are {shown}")
         return names
 
+    for name in groups:
+        if name in found and name not in groups[name]:
+            raise ValueError(f"group {name!r} has the name of a benchmark that is not in it: choose another")
     return ComparedRuns(
         list(main.values()),
         main.get(reference),

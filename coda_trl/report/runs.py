@@ -163,7 +163,8 @@ def _load_summary(run: Run, path: Path) -> None:
 
 def _load_settings(run: Run, path: Path) -> None:
     settings = _read_json(path)
-    run.thresholds = settings["coda_tau_easy"], settings["coda_tau_hard"]
+    if {"coda_tau_easy", "coda_tau_hard"} <= set(settings):  # not a file of that name from a script of one's own
+        run.thresholds = settings["coda_tau_easy"], settings["coda_tau_hard"]
 
 
 def _load_log(run: Run, path: Path) -> None:
