@@ -409,6 +409,8 @@ def test_runs_with_budgets_form_one_curve(tmp_path):
     ("summary", "message"),
     [
         ({"benchmarks": {"b": {"accuracy": 0.5}}}, "summary.json, b: `tokens` is missing"),
+        ({"b": {"accuracy": 0.5, "tokens": 9}}, "summary.json has no results: write"),
+        ([{"benchmark": "b", "accuracy": 0.5, "tokens": 9}], "summary.json has no results: write"),
         ({"benchmarks": {"b": {"accuracy": 92.9, "tokens": 10}}}, "must be a share, 0 to 1: divide percent by 100"),
         ({"benchmarks": {"b": {"accuracy": 0.1, "tokens": -10}}}, "`tokens` is -10, but must be a number from 0"),
     ],

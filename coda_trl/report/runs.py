@@ -150,15 +150,19 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _load_summary(run: Run, path: Path) -> None:
     content = _read_json(path)
+    if not (path.parent / SAMPLES_FILE).exists():  # it may be written by hand
+        results = content.get("benchmarks") if isinstance(content, dict) else None
+        if not isinstance(results, dict):
+            raise ValueError(
+                f"run {run.name!r}: {path} has no results: write "
+                '{"benchmarks": {"svamp": {"accuracy": 0.9, "tokens": 800}}}'
+            )
+        _add(run, "summaries", {name: _estimates(values, f"{path}, {name}") for name, values in results.items()})
     run.facts |= _facts(content)
     if not content.get("complete", True):
         run.unfinished.append(
             f"the evaluation in {path.parent} is not complete, so its numbers are preliminary; its command resumes it"
         )
-    if (path.parent / SAMPLES_FILE).exists():
-        return
-    results = content.get("benchmarks", {}).items()  # none where the evaluation was killed
-    _add(run, "summaries", {name: _estimates(values, f"{path}, {name}") for name, values in results})
 
 
 def _load_settings(run: Run, path: Path) -> None:
