@@ -8,6 +8,8 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig
 
+from .data.prompts import asks_for_box
+
 # What the trainers call reward functions with, beside the columns of the data set.
 _ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
 _READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
@@ -62,7 +64,7 @@ def _check_call(reward: Callable, name: str, argument: str, columns: Sequence[st
 def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
     """What to warn of if a reward reads a box that the data set's first prompt does not ask for."""
     name = next((name for name in names if name in _READ_A_BOX), None)
-    if name is None or "boxed" in str(prompt):
+    if name is None or asks_for_box(prompt):
         return None
     return (
         f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "

@@ -28,6 +28,11 @@ def choice_prompt(question: str, labels: list[str], options: list[str]) -> Messa
     return [{"role": "user", "content": f"{question}\n\n{lines}\n\n{INSTRUCTION} {letters}"}]
 
 
+def asks_for_box(prompt: str | Messages) -> bool:
+    """Whether a prompt mentions the box, whose content the grader reads."""
+    return "boxed" in str(prompt)
+
+
 def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> Dataset:
     """
     Asks for a number of tokens, as L1 does (https://huggingface.co/papers/2503.04697).

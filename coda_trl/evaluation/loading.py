@@ -8,6 +8,7 @@ from datasets import Dataset
 
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
 from ..data.loading import name_of
+from ..data.prompts import asks_for_box
 from ..grading import Grade, default_pool
 from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.dataset import as_row
@@ -65,7 +66,7 @@ def load_benchmark(
         dataset, grade = Dataset.from_list(rows), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
         dataset, grade = load_source(spec, columns, split="test"), _grade_math
-        if name == "custom" and "boxed" not in str(dataset[0]["prompt"]):
+        if name == "custom" and not asks_for_box(dataset[0]["prompt"]):
             logger.warning(
                 "The grader reads the last `\\boxed{}` of an answer, but the first prompt of %s asks for none: "
                 "append `coda_trl.data.INSTRUCTION` to every prompt.", location,
