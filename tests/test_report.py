@@ -1,6 +1,7 @@
 """The report: the paper's Table 1 re-entered, what is shown for which files, and that the page stands alone."""
 
 import html
+import itertools
 import json
 import re
 import runpy
@@ -62,6 +63,12 @@ def write_samples(folder, *args, **options):
     return write(folder, answers(*args, **options))
 
 
+def write_summary(folder, **benchmarks):
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps({"benchmarks": benchmarks}))
+    return folder
+
+
 def write_log(folder, gates=True):
     folder.mkdir(parents=True, exist_ok=True)
     history = []
@@ -103,20 +110,44 @@ def column(table, name, row):
     return next(cells for cells in table["rows"] if cells[0]["text"] == row)[table["columns"].index(name)]
 
 
-def test_the_papers_table_1_comes_out_wherever_counts_can_give_it():
-    for model, runs in PAPER["models"].items():
-        shown = {}
+def cells(line):
+    return [cell.strip() for cell in line.removesuffix(r" \\").replace("$", "").split("&")]
+
+
+def test_the_papers_table_1_comes_out_wherever_counts_can_give_it(tmp_path, undrawn):
+    runs = {}
+    for model in PAPER["models"]:
         for run in ("GRPO", "CODA"):
-            counts = zip(runs[run]["correct"], PAPER["problems"], strict=True)
-            shown[run] = [100 * correct / (8 * size) for correct, size in counts]
-        shown["difference"] = np.subtract(shown["CODA"], shown["GRPO"])
-        for run, values in shown.items():
-            for name, here, there in zip(PAPER["benchmarks"], values, runs[run]["accuracy"], strict=False):
-                assert float(number(here).text.replace("−", "-")) == there or (model, name) in WITHOUT_PREIMAGE, (
-                    model,
-                    name,
-                    run,
+            printed = PAPER["models"][model][run]
+            *spent, average = printed["tokens"]
+            off = min(0.1, max(-0.1, average - np.mean(spent)))  # the paper took the average before it rounded
+            benchmarks = {
+                name: {"accuracy": correct / (8 * size), "tokens": tokens + off}
+                for name, correct, size, tokens in zip(
+                    PAPER["benchmarks"], printed["correct"], PAPER["problems"], spent, strict=True
                 )
+            }
+            runs[f"{model}/{run}"] = folder = write_summary(tmp_path / model / run, **benchmarks)
+        runs[f"{model}/VLP"] = folder
+    for _ in range(2):  # a second report replaces the models' reports as well
+        page = build_report(runs, "GRPO", tmp_path / "report", change_of="CODA")
+    names, tables = [*PAPER["benchmarks"], "Average"], read_tables(page)["tables"]
+    assert tables["accuracy"]["columns"] == ["Model", "Run", *names]
+    lines = (page.parent / "tables" / "main_results.tex").read_text().splitlines()
+    for model in PAPER["models"]:
+        start = next(i for i, line in enumerate(lines) if line.endswith(rf"\textbf{{{model}}}}} \\"))
+        rows = {row[0]: row[1:] for row in map(cells, lines[start + 1 : start + 6]) if len(row) > 1}
+        assert list(rows) == ["GRPO", "CODA", "VLP", r"\Delta CODA"]  # the change of one method alone
+        for row, of in (("GRPO", "GRPO"), ("CODA", "CODA"), (r"\Delta CODA", "difference")):
+            printed = PAPER["models"][model][of]
+            shown = [float(cell.removesuffix(r"\%")) for cell in rows[row]]
+            assert shown[len(names) :] == printed["tokens"], (model, row)
+            for name, here, there in zip(names, shown, printed["accuracy"], strict=False):
+                assert here == there or (model, name) in WITHOUT_PREIMAGE, (model, name, row)
+        own = read_tables(page.parent / model / "index.html")["tables"]["accuracy"]
+        assert own["columns"] == ["", *names] and f'href="{model}/index.html"' in page.read_text()
+    build_report({"CODA": folder}, None, page.parent)  # and it leaves nothing behind
+    assert not list((page.parent / "4b").rglob("*.*"))
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +169,11 @@ def test_a_full_report_shows_everything(full):
     content = read_tables(full)
     tables = "accuracy tokens details best_budgets reflection overthinking training"
     assert set(content["tables"]) == {*tables.split(), "difficulty_bands", "difficulty_buckets"}
+    figures = "accuracy_against_tokens token_ratio budget_curves gates dynamics evaluation"
+    assert set(content["figures"]) == set(figures.split())
     for key in content["tables"]:
         assert all((full.parent / "tables" / f"{key}.{ending}").stat().st_size for ending in ("md", "tex"))
-    for key in "accuracy_against_tokens token_ratio budget_curves gates dynamics evaluation".split():
+    for key in content["figures"]:
         assert (full.parent / "figures" / f"{key}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (full.parent / "figures" / f"{key}.svg").read_text()
     assert "Not shown" not in full.read_text()
@@ -160,6 +193,25 @@ def test_the_page_needs_no_other_file_and_no_network(full):
     assert links and all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in links)
     assert not re.search(r"<(script|link|iframe)\b", text)  # and a run's name does not become markup
     assert "@import" not in text and "url(" not in text
+
+
+@pytest.mark.slow
+def test_every_figure_says_in_words_what_it_shows(full):
+    shown = [html.unescape(text) for text in re.findall(r'<img [^>]*\balt="([^"]*)"', full.read_text())]
+    by_title = {alternative.partition(".")[0]: alternative for alternative in shown}
+    assert by_title.keys() == {figure["title"] for figure in read_tables(full)["figures"].values()}
+    assert by_title["Tokens and accuracy by difficulty"].endswith(
+        "Runs: CODA <script>. Panels: tokens / tokens of GRPO, by percentile of difficulty (hardest left); "
+        "accuracy difference (points), by percentile of difficulty (hardest left)."
+    )
+    assert "Runs: GRPO, CODA <script>." in by_title["Reward, shaping and length"]
+    assert "base reward, by step; completion length (tokens), by step." in by_title["Reward, shaping and length"]
+    budgets = by_title["Budget curves by difficulty"]
+    for band, panel in itertools.product(
+        ("easy", "medium", "hard"), ("Pr(correct | n) (%), by budget", "best budget")
+    ):
+        assert re.search(rf"{band}: \d+ problems, {re.escape(panel)}", budgets), (band, panel)
+    assert "b rung 2, accuracy (%), by tokens per answer" in by_title["Accuracy against tokens"]
 
 
 LOOK = """
@@ -237,6 +289,7 @@ def test_a_partial_run_moves_no_number_of_the_others(report):
     after, text = report(runs | {"L1@64": answers()[:24]}, "GRPO")  # 6 problems
     for key in ("difficulty_bands", "difficulty_buckets", "best_budgets", "overthinking"):
         assert about(after["tables"][key], "CODA") == about(before["tables"][key], "CODA") != [], key
+    assert after["figures"]["token_ratio"]["data"]["CODA"]
     assert "Sorted are for GRPO and CODA 20 problems: b (20); for GRPO and L1@64 6 problems: b (6)." in text
     assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
 
@@ -303,9 +356,12 @@ def test_a_single_run_is_reported_without_comparisons(report):
 
 
 def test_missing_parts_are_named(tmp_path, report):
+    values = {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6}, "tokens": 70}
+    unsure = {"without verdicts": {"accuracy": {"value": None}, "tokens": 9.0}}
     runs = {
         "trained": write_log(tmp_path / "train"),
         "sampled": [{key: each[key] for key in each if key != "prompt"} for each in answers()],
+        "summed up": write_summary(tmp_path / "summary", b=values, **unsure),
     }
     content, _ = report(runs, "sampled")
     missing, tables = content["missing"], content["tables"]
@@ -314,8 +370,11 @@ def test_missing_parts_are_named(tmp_path, report):
         "b: samples without `prompt`, so restatements cannot be counted",
         "no training log: no training curves",
     ]
+    assert missing["summed up"][0].startswith("a summary without samples: no intervals")
     assert column(tables["accuracy"], "b", "trained")["text"] == "–"
-    assert column(tables["tokens"], "b", "Δ trained")["text"] == "–"
+    assert column(tables["accuracy"], "without verdicts", "summed up")["text"] == "–"
+    assert column(tables["accuracy"], "b", "summed up") == {"text": "50.0", "value": 50, "low": 40, "high": 60}
+    assert column(tables["tokens"], "b", "Δ summed up")["low"] is None  # a summary cannot be paired
 
 
 def test_only_training_runs(tmp_path, report):
@@ -343,12 +402,39 @@ def test_runs_with_budgets_form_one_curve(tmp_path):
     page = build_report(runs, "GRPO", tmp_path / "report")
     figure = (page.parent / "figures" / "accuracy_against_tokens.svg").read_text()
     assert "<!-- L1 -->" in figure and "<!-- L1@64 -->" not in figure  # one entry in the legend
+    assert set(read_tables(page)["figures"]["accuracy_against_tokens"]["data"]["b"]) == set(runs)
 
 
-@pytest.mark.parametrize(("name", "content"), [("summary.json", '{"model": '), ("trainer_state.json", '{"log_hist')])
-def test_a_damaged_file_is_named(tmp_path, name, content):
-    with pytest.raises(ValueError, match=f"{name} is not JSON"):
-        load_run("A", [broken(write_samples(tmp_path / "a"), name, content)])
+@pytest.mark.parametrize(
+    ("summary", "message"),
+    [
+        ({"benchmarks": {"b": {"accuracy": 0.5}}}, "summary.json, b: `tokens` is missing"),
+        ({"b": {"accuracy": 0.5, "tokens": 9}}, "summary.json has no results: write"),
+        ([{"benchmark": "b", "accuracy": 0.5, "tokens": 9}], "summary.json has no results: write"),
+        ({"benchmarks": {"b": {"accuracy": 92.9, "tokens": 10}}}, "must be a share, 0 to 1: divide percent by 100"),
+        ({"benchmarks": {"b": {"accuracy": 0.1, "tokens": -10}}}, "`tokens` is -10, but must be a number from 0"),
+    ],
+)
+def test_a_summary_that_cannot_be_used_is_named(tmp_path, summary, message):
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(ValueError, match=message):
+        load_run("A", [tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("summary.json", '{"model": ', "summary.json is not JSON"),
+        ("trainer_state.json", '{"log_hist', "trainer_state.json is not JSON"),
+    ],
+)
+def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, report, name, content, message):
+    shown, _ = report({"A": broken(write_samples(tmp_path / "a"), name, content)})
+    assert any(message in sentence for sentence in shown["missing"]["A"])
+    assert column(shown["tables"]["accuracy"], "b", "A")["value"] > 0
+    (tmp_path / "alone").mkdir()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_run("A", [broken(tmp_path / "alone", name, content)])
 
 
 @pytest.mark.parametrize("prompt", [{"text": "x"}, [{"content": [{"type": "text"}]}]])
@@ -366,6 +452,28 @@ def test_answers_and_references_of_no_tokens_are_shown(tmp_path, request):
         request.getfixturevalue("undrawn")
         assert column(tables["tokens"], "b", "none")["text"] == "0.0"
     assert column(tables["tokens"], "b", "Δ none")["text"] == "−100%"
+    summaries = {
+        name: write_summary(tmp_path / f"{name}-sum", b={"accuracy": 0.5, "tokens": spent})
+        for name, spent in (("none", 0), ("some", 9))
+    }
+    tables = read_tables(build_report(summaries, "none", tmp_path / "report"))["tables"]
+    assert column(tables["tokens"], "b", "Δ some")["text"] == "–"  # no number is so many percent of none
+
+
+@pytest.mark.slow
+def test_a_second_report_leaves_nothing_of_the_first(tmp_path):
+    mine = tmp_path / "page" / "figures" / "mine.png"
+    full_run = write_log(write_samples(tmp_path / "a", problems=8))
+    page = build_report({"A": full_run}, None, tmp_path / "page")
+    mine.write_text("kept")
+    assert "are in tables.json" in page.read_text() and (page.parent / "figures" / "gates.pdf").exists()
+    build_report({"A": write_log(tmp_path / "b")}, None, page.parent)
+    left = {path.relative_to(page.parent).as_posix() for path in page.parent.rglob("*") if path.is_file()}
+    drawn = {
+        f"figures/{key}.{ending}" for key in ("gates", "dynamics", "evaluation") for ending in ("svg", "png", "pdf")
+    }
+    kept = {"index.html", "tables.json", "figures/mine.png", "tables/training.md", "tables/training.tex"}
+    assert left == kept | drawn
 
 
 def run_command(monkeypatch, arguments):
@@ -377,7 +485,7 @@ def run_command(monkeypatch, arguments):
     ("arguments", "message"),
     [
         ("gone", "error: run 'gone': there is no folder gone: check the path"),
-        ("empty", "error: run 'empty': empty holds neither samples.jsonl (an evaluation) nor"),
+        ("empty", "error: run 'empty': empty holds neither samples.jsonl nor summary.json (an evaluation) nor"),
         ("A=damaged --reference B", "error: reference='B' is not among the runs: A"),  # before samples are read
         ("A=damaged B=gone", "error: run 'B': there is no folder gone: check the path"),
         ("A=log --out log/trainer_state.json", "File exists: 'log/trainer_state.json'"),
@@ -385,6 +493,7 @@ def run_command(monkeypatch, arguments):
         ("A=run A=run", "two of its folders hold samples of b"),
         ("A=run B=log --difficulty_run B", "difficulty_run='B' has no samples"),
         ("A=twice", "sample 0 of problem '0' in 'b' is there twice"),
+        ("A=log --group AIME", "error: --group 'AIME': give a name and its benchmarks, such as AIME=aime24,aime25"),
     ],
 )
 def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, arguments, message):
@@ -436,10 +545,17 @@ def test_what_the_trainer_logs_is_shown(tiny_model, tmp_path, report):
     }
     trainer = train(tiny_model, tmp_path / "run", odd, PROMPTS, eval_dataset=sets, max_steps=2, **settings)
     check_settings(tmp_path / "run", fixed_settings(trainer.args), resumes=False)  # as `coda-train`
-    content, text = report({"GRPO": answers(), "run": [write_samples(tmp_path / "coda"), tmp_path / "run"]}, "GRPO")
+    content, _ = report({"GRPO": answers(), "run": [write_samples(tmp_path / "coda"), tmp_path / "run"]}, "GRPO")
     bands = content["tables"]["difficulty_bands"]["rows"]
     assert {row[0]["text"] for row in bands} == {"easy (success ≥ 90%)", "medium", "hard (success ≤ 25%)"}
-    assert all(f'id="figure-{key}"' in text for key in ("gates", "dynamics", "evaluation"))
+    figures = content["figures"]
+    assert set(figures["gates"]["data"]) == {"easy gate w_easy", "hard gate w_hard"}
+    shown = ["base reward", "easy penalty", "hard bonus", "completion length (tokens)"]
+    assert list(figures["dynamics"]["data"]) == shown
+    assert set(figures["evaluation"]["data"]) == {
+        f"{name}: {quantity}" for name in sets for quantity in ("reward", "completion length (tokens)")
+    }
+    assert figures["evaluation"]["data"]["hard: reward"]["run"]["steps"] == [1, 2]
 
 
 def test_the_report_says_where_its_thresholds_are_from(tmp_path, report):
@@ -476,6 +592,43 @@ def test_the_tone_of_a_difference(low, high, better, tone):
     assert difference(Estimate(1.0, low, high), higher_is_better=better).tone == tone
 
 
+def test_benchmarks_are_grouped(tmp_path, report):
+    runs = {}
+    for name, factor in (("GRPO", 1), ("CODA", 0.5)):
+        runs[name] = sum((answers(factor, benchmark=benchmark) for benchmark in ("aime24", "aime25")), start=[])
+    values = {name: {"accuracy": 0.25, "tokens": spent} for name, spent in (("aime24", 10), ("aime25", 20))}
+    runs["summed up"] = write_summary(tmp_path / "summary", **values)
+    groups = {"AIME": ["aime24", "aime25"]}
+    content, _ = report(runs, "GRPO", groups=groups)
+    assert content["tables"]["accuracy"]["columns"] == ["", "aime24", "aime25", "Average"]
+    drawn = content["figures"]["accuracy_against_tokens"]["data"]
+    assert set(drawn) == {"AIME"} and drawn["AIME"]["summed up"]["tokens"]["value"] == 15
+    rows = content["tables"]["reflection"]["rows"]
+    shown = [[cell["text"] for cell in row[:4]] for row in rows[:2]]
+    assert shown == [["AIME", "GRPO", "40", "160"], ["AIME", "CODA", "40", "160"]]
+    for wrong, message in (
+        ({"groups": {"AIME": ["aime26"]}}, "group 'AIME' has 'aime26', on which no run was evaluated; shown"),
+        ({"groups": {"aime24": ["aime25"]}}, "group 'aime24' has the name of a benchmark that is not in it"),
+        ({"change_of": "VLP"}, "change_of='VLP' is not among the runs: GRPO, CODA, summed up"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            report(runs, "GRPO", **wrong)
+
+
+def test_checkpoints_are_shown_over_their_steps(tmp_path, report):
+    last = [write_samples(tmp_path / "coda", 0.5), write_log(tmp_path / "log")]  # of 40 steps
+    runs = {"GRPO": answers(), "CODA": last}
+    checkpoints = {f"CODA@checkpoint-{step}": answers(factor) for step, factor in ((20, 0.75), (0, 1))}
+    content, _ = report(runs | checkpoints, "GRPO")
+    course = content["figures"]["checkpoints"]["data"]["b"]["CODA"]
+    assert course["steps"] == [0, 20, 40]
+    assert [point["value"] for point in course["tokens"]] == pytest.approx([61, 45.75, 30.5], abs=0.5)
+    assert [row[1]["text"] for row in content["tables"]["checkpoints"]["rows"]] == ["0", "20", "40"]
+    assert [row[0]["text"] for row in content["tables"]["accuracy"]["rows"]] == ["GRPO", "CODA", "Δ CODA"]
+    alone, _ = report(checkpoints)
+    assert set(alone["tables"]) == {"checkpoints"}
+
+
 def test_markdown_and_latex_escape_what_they_must():
     table = Table(
         "key", "Title", "100% of $x_1$", ["a|b", "Δ & λ"], [[Cell("x_y"), Cell("−1%", "−2, 0", tone="noise")]]
@@ -497,4 +650,4 @@ def test_the_command_line_joins_folders_of_one_name(tmp_path, monkeypatch, capsy
     assert f"Report: {(tmp_path / 'report' / 'index.html').as_uri()}" in capsys.readouterr().out
     content = json.loads((tmp_path / "report" / "tables.json").read_text())
     assert content["missing"]["CODA"] == []
-    assert 'id="figure-gates"' in (tmp_path / "report" / "index.html").read_text()
+    assert "gates" in content["figures"]

@@ -14,6 +14,17 @@ from ..help_texts import help_texts
 from .page import build_report
 
 
+def read_group(spec: str) -> tuple[str, list[str]]:
+    """Name and benchmarks of a group."""
+    name, _, members = spec.partition("=")
+    if not name or not all(members.split(",")):
+        raise ValueError(f"--group {spec!r}: give a name and its benchmarks, such as AIME=aime24,aime25")
+    return name, members.split(",")
+
+
+REPEATABLE = {"difficulty_run": "NAME", "groups": "NAME=BENCHMARK,..."}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -23,10 +34,10 @@ def main() -> None:
     texts, parameters = help_texts(build_report.__doc__), signature(build_report).parameters
     parser.add_argument("runs", nargs="+", metavar="[NAME=]FOLDER", help=texts["runs"])
     for name in list(parameters)[1:]:
-        default = parameters[name].default
+        flag, default = "--group" if name == "groups" else f"--{name}", parameters[name].default
         shown = f" (default: {default})" if isinstance(default, str) else ""
-        repeatable = {"action": "append", "metavar": "NAME"} if name == "difficulty_run" else {}
-        parser.add_argument(f"--{name}", help=texts[name] + shown, **repeatable)
+        repeatable = {"action": "append", "metavar": REPEATABLE[name]} if name in REPEATABLE else {}
+        parser.add_argument(flag, dest=name, help=texts[name] + shown, **repeatable)
     options = vars(parser.parse_args())
     runs: dict[str, list[str]] = {}
     for spec in options.pop("runs"):
@@ -35,7 +46,8 @@ def main() -> None:
             name, folder = Path(spec).resolve().name, spec
         runs.setdefault(name, []).append(folder)
     try:
-        page = build_report(runs, **options)
+        groups = dict(map(read_group, options.pop("groups", [])))
+        page = build_report(runs, groups=groups, **options)
     except (OSError, ValueError) as problem:  # a file that cannot be read, or a name that is not there
         sys.exit(f"error: {' '.join(str(problem).split())}")
     print(f"Report: {page.resolve().as_uri()}")

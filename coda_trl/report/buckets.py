@@ -1,7 +1,7 @@
 """The project's question: fewer tokens on easy problems, nothing lost on hard ones?"""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -145,4 +145,5 @@ def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, Bu
         "Left: below 1 the run spends fewer tokens than the reference. Right: above 0 it is more accurate. Bars: 95% "
         "intervals."
     )
-    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, figure)
+    data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
+    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, figure, data)

@@ -1,8 +1,8 @@
 """What the sections share: runs, reference, and the difficulty of each problem."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -101,12 +101,15 @@ class ComparedRuns:
     The runs of a report, and the one of them that others are compared with (`None` for a single run).
 
     Every comparison is sorted by the two runs that it compares, so that no other run moves its numbers, unless there
-    are `difficulty_runs`.
+    are `difficulty_runs`. `groups` holds benchmarks that are shown as one, `checkpoints` evaluations that are shown
+    over their steps alone.
     """
 
     runs: list[Run]
     reference: Run | None
     difficulty_runs: Sequence[Run] = ()
+    groups: Mapping[str, list[str]] = field(default_factory=dict)
+    checkpoints: Sequence[Run] = ()
 
     @property
     def others(self) -> list[Run]:
@@ -119,8 +122,9 @@ class ComparedRuns:
 
     @cached_property
     def styles(self) -> dict[str, dict[str, Any]]:
-        """How each run is drawn."""
-        return run_styles([run.name for run in self.runs], self.reference.name if self.reference else None)
+        """How each run is drawn, trainings of which there are only checkpoints included."""
+        names = [*(run.name for run in self.runs), *(run.checkpoint[0] for run in self.checkpoints)]
+        return run_styles(list(dict.fromkeys(names)), self.reference.name if self.reference else None)
 
     @cached_property
     def views(self) -> list[View]:

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from math import isnan
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from ..evaluation.bootstrap import Estimate
@@ -67,12 +69,35 @@ def table_of_rows(
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure; `key` names its files."""
+    """A figure with every number it shows; `key` names its files."""
 
     key: str
     title: str
     caption: str
     canvas: Canvas
+    data: dict[str, Any]
+
+    @property
+    def panels(self) -> list[Axes]:
+        return [panel for panel in self.canvas.axes if panel.get_visible()]
+
+    @property
+    def description(self) -> str:
+        """The picture in words, for those who do not see it: the runs, and what each panel shows against what."""
+        runs = dict.fromkeys(label for panel in self.panels for label in panel.get_legend_handles_labels()[1])
+        titles = zip(self.panel_titles, self.panels, strict=True)
+        shown = (f"{title}, by {panel.get_xlabel()}" for title, panel in titles)
+        return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
+
+    @property
+    def panel_titles(self) -> list[str]:
+        """What each panel shows by itself: rows are labelled at the left, columns at the top."""
+        specs = {panel: panel.get_subplotspec() for panel in self.panels}
+        places = {(spec.rowspan.start, spec.colspan.start): panel for panel, spec in specs.items()}
+        return [
+            ", ".join(filter(None, (panel.get_title() or places[0, column].get_title(), places[row, 0].get_ylabel())))
+            for (row, column), panel in places.items()
+        ]
 
 
 @dataclass

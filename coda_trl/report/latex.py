@@ -1,10 +1,12 @@
 """Tables in LaTeX, for papers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .elements import Cell, Table
+from .elements import MISSING, Cell, Table
 
+_NAMES = {name: name.upper() for name in ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "gpqa")}
+_NAMES["commonsenseqa"] = "CSQA"
 # As wide as it is, but no wider than the page.
 _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 
@@ -18,23 +20,58 @@ def latex(table: Table) -> str:
         if position and position in starts:
             lines.append(r"\midrule")
         lines.append(_row(map(_cell, row)))
-    return "\n".join(
-        [
-            r"% needs \usepackage{booktabs,graphicx}",
-            r"\begin{table}",
-            rf"\caption{{{_escape(table.caption)}}}",
-            rf"\label{{tab:{table.key}}}",
-            r"\smallskip\centering",
-            _FIT,
-            rf"\begin{{tabular}}{{l{columns}}}",
-            r"\toprule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    return _float("table", table.key, table.caption, [_FIT, *_tabular(columns, lines)])
+
+
+def _float(kind: str, key: str, caption: str, lines: Iterable[str]) -> str:
+    about = [rf"\caption{{{_escape(caption)}}}", rf"\label{{tab:{key}}}", r"\smallskip\centering"]
+    lines = [r"% needs \usepackage{booktabs,graphicx}", rf"\begin{{{kind}}}", *about, *lines, rf"\end{{{kind}}}"]
+    return "\n".join(lines) + "\n"
+
+
+def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
+    """A tabular whose first column holds words, in the open brace of `_FIT`."""
+    return [rf"\begin{{tabular}}{{l{columns}}}", r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"]
+
+
+def latex_main_results(models: Mapping[str, Sequence[Table]], change_of: str | None = None) -> str:
+    """
+    Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
+    the tables of accuracy and of tokens by name of the model, which is shown if there are several.
+    """
+    headers = [tables[0].header for tables in models.values()]
+    names = dict.fromkeys(name for header in headers for name in header[1:])
+    columns = sorted(names, key="Average".__eq__)  # which comes last
+    width = len(columns)
+    lines = [
+        _row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{title}}}" for title in (r"Accuracy (\%)", "Tokens"))]),
+        " ".join(rf"\cmidrule(lr){{{start}-{start + width - 1}}}" for start in (2, 2 + width)),
+        _row(["", *(_escape(_NAMES.get(name, name)) for name in 2 * columns)]),
+    ]
+    for model, tables in models.items():
+        lines.append(r"\midrule")
+        if len(models) > 1:
+            lines.append(rf"\multicolumn{{{2 * width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
+        lines += _main_rows(tables, columns, change_of)
+    caption = "Accuracy (mean@n, in percent) and tokens per answer."
+    if any(table.differences for tables in models.values() for table in tables):
+        caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
+    frame = [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{2 * width}}}{{r}}", lines)]
+    return _float("table*", "main_results", caption, frame)
+
+
+def _main_rows(tables: Sequence[Table], columns: Sequence[str], change_of: str | None) -> Iterator[str]:
+    first = min(tables[0].differences, default=0)
+    for position, rows in enumerate(zip(*(table.rows for table in tables), strict=True)):
+        label = rows[0][0].text
+        if position in tables[0].differences and change_of is not None and label != f"Δ {change_of}":
+            continue
+        if position and position == first:
+            yield r"\addlinespace"
+        named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
+        cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]
+        shown = (re.sub(r"(?<=\d),(?=\d)", "", cell.text) for cell in cells)  # without commas in thousands
+        yield _row(map(_escape, [label, *shown]))
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -1,16 +1,16 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ..evaluation.bootstrap import Estimate, estimate
-from ..evaluation.comparison import Comparison, benchmark_seed, compare
+from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
 from ..evaluation.metrics import correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
 from .comparison import ComparedRuns
-from .elements import Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
-from .runs import Run, benchmark_order
+from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, text, tokens
+from .runs import METRICS, Run, benchmark_order
 from .style import end_at_100, error_bars, legend, panels
 
 INTRODUCTION = (
@@ -19,7 +19,7 @@ INTRODUCTION = (
     "allow for problems that were not asked: no failure in P of them is compatible with a share of 3/P."
 )
 NO_EVALUATION = (
-    "No run has an evaluation (samples.jsonl). Make one with coda-evaluate, and name its folder too: "
+    "No run has an evaluation (samples.jsonl or summary.json). Make one with coda-evaluate, and name its folder too: "
     "coda-report NAME=TRAINING NAME=EVALUATION."
 )
 NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
@@ -35,29 +35,59 @@ def main_results(comparison: ComparedRuns) -> Section:
     section.items = [
         _table(comparison, benchmarks, "accuracy", "Accuracy (%)"),
         _table(comparison, benchmarks, "tokens", "Tokens per answer"),
-        _trade_off(comparison, benchmarks),
-        _details(comparison, benchmarks),
+        _trade_off(comparison, benchmark_sets(comparison.groups, benchmarks)),
     ]
+    if comparison.sampled:
+        section.items.append(_details(comparison))
     return section
 
 
 def all_benchmarks(runs: Iterable[Run]) -> list[str]:
     """Benchmarks that any run has, in the paper's order."""
-    return sorted({name for run in runs for name in run.samples}, key=benchmark_order)
+    return sorted({name for run in runs for name in run.benchmarks}, key=benchmark_order)
+
+
+def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -> dict[str, list[str]]:
+    """The groups with their benchmarks, and the benchmarks that are in none."""
+    grouped = set(itertools.chain(*groups.values()))
+    return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
+
+
+def group_note(groups: Mapping[str, list[str]], what: str) -> str:
+    """Which benchmarks are in the groups that a figure or table shows, as a further sentence."""
+    named = "; ".join(f"{name}: {', '.join(members)}" for name, members in groups.items())
+    return f" Groups are {what}. {named}." if groups else ""
+
+
+def join_models(tables: Mapping[str, Table]) -> Table:
+    """The same table of several models as one, with the model in a first column."""
+    first = next(iter(tables.values()))
+    header = list(dict.fromkeys(name for table in tables.values() for name in table.header))
+    rows, differences = [], set()
+    for model, table in tables.items():
+        differences |= {len(rows) + position for position in table.differences}
+        named = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+        rows += [[text(model), *(row.get(name, Cell(MISSING)) for name in header)] for row in named]
+    captions = dict.fromkeys(table.caption for table in tables.values())
+    captions = captions if len(captions) == 1 else [f"{model}: {table.caption}" for model, table in tables.items()]
+    header = ["Model", "Run", *header[1:]]
+    return Table(first.key, first.title, " ".join(captions), header, rows, frozenset(differences))
 
 
 def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparison:
-    """On a benchmark or the average of several; NaN if a run lacks one of them, or they have no problem in common."""
-    runs = (run, reference)
-    if not all(name in each.samples for name in benchmarks for each in runs):
+    """On a benchmark or the average of several, paired if both have samples; NaN if a run lacks one of them, or the
+    runs have no problem in common."""
+    if all(name in each.samples for name in benchmarks for each in (run, reference)):
+        mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
+        if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
+            try:
+                return compare(mine, theirs)
+            except ValueError as error:
+                raise ValueError(f"{run.name} against {reference.name}: {error}") from error
         return Comparison(Estimate(np.nan), Estimate(np.nan), 0)
-    mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in runs)
-    if not all({*mine[name].problems} & {*theirs[name].problems} for name in benchmarks):
-        return Comparison(Estimate(np.nan), Estimate(np.nan), 0)
-    try:
-        return compare(mine, theirs)
-    except ValueError as error:
-        raise ValueError(f"{run.name} against {reference.name}: {error}") from error
+    mine, theirs = ([each.estimate(metric, benchmarks).value for metric in METRICS] for each in (run, reference))
+    (change,) = relative_change(np.array([mine[1]]), np.array([theirs[1]]))
+    return Comparison(Estimate(100 * (mine[0] - theirs[0])), Estimate(float(change)), 0)
 
 
 def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
@@ -82,7 +112,7 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
 
 
 def _caption(comparison: ComparedRuns, metric: str) -> str:
-    sentences = ["95% intervals in brackets.", comparison.problems]
+    sentences = ["95% intervals in brackets, where there are samples.", comparison.problems]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
         sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
@@ -91,13 +121,13 @@ def _caption(comparison: ComparedRuns, metric: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _details(comparison: ComparedRuns, benchmarks: list[str]) -> Table:
+def _details(comparison: ComparedRuns) -> Table:
     most = max(int(outcomes.graded.max()) for run in comparison.sampled for outcomes in run.outcomes.values())
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     if len(tries) > 4:  # more do not fit on the page
         tries = sorted({1, *tries[::-2]})
     rows = []
-    for benchmark, run in itertools.product(benchmarks, comparison.sampled):
+    for benchmark, run in itertools.product(all_benchmarks(comparison.sampled), comparison.sampled):
         if benchmark not in run.samples:
             continue
         outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
@@ -123,17 +153,18 @@ def _details(comparison: ComparedRuns, benchmarks: list[str]) -> Table:
     return table_of_rows("details", "Details", caption, rows)
 
 
-def _trade_off(comparison: ComparedRuns, benchmarks: list[str]) -> Plot:
-    columns = min(4, len(benchmarks))
-    figure, axes = panels(-(-len(benchmarks) // columns), columns)
-    for panel, benchmark in zip(axes, benchmarks, strict=False):
-        panel.set(title=benchmark, xlabel="tokens per answer")
+def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
+    columns = min(4, len(sets))
+    figure, axes = panels(-(-len(sets) // columns), columns)
+    data: dict[str, dict] = {}
+    for panel, (title, benchmarks) in zip(axes, sets.items(), strict=False):
+        panel.set(title=title, xlabel="tokens per answer")
         curves: dict[str, list[tuple[float, float, str]]] = {}
         for run in comparison.runs:
-            if benchmark not in run.samples:
+            if not run.benchmarks.issuperset(benchmarks):
                 continue
-            spent, share = run.estimate("tokens", [benchmark]), run.estimate("accuracy", [benchmark])
-            (family, budget, _), style = run.name.partition("@"), comparison.styles[run.name]
+            spent, share = run.estimate("tokens", benchmarks), run.estimate("accuracy", benchmarks)
+            family, style = run.name.partition("@")[0] if run.budget else run.name, comparison.styles[run.name]
             panel.errorbar(
                 spent.value,
                 100 * share.value,
@@ -145,8 +176,9 @@ def _trade_off(comparison: ComparedRuns, benchmarks: list[str]) -> Plot:
                 elinewidth=1,
                 label=family,
             )
-            if budget:
+            if run.budget:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
+            data.setdefault(title, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
         for points in curves.values():  # budget-conditioned runs: one curve over their budgets
             x, y, names = zip(*sorted(points), strict=True)
             panel.plot(x, y, linewidth=1, **comparison.styles[names[0]] | {"marker": ""})
@@ -154,11 +186,12 @@ def _trade_off(comparison: ComparedRuns, benchmarks: list[str]) -> Plot:
         end_at_100(panel)
     for panel in axes[::columns]:
         panel.set_ylabel("accuracy (%)")
-    for panel in axes[len(benchmarks) :]:
+    for panel in axes[len(sets) :]:
         panel.set_visible(False)
     legend(figure, axes)
     caption = (
         "Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models given a token budget, such "
         f"as L1) are joined to a curve. {comparison.problems}"
     )
-    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, figure)
+    caption = caption.rstrip() + group_note(comparison.groups, "averages over benchmarks")
+    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, figure, data)

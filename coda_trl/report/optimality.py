@@ -85,20 +85,31 @@ def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: An
 
 def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
+    data: dict[str, dict] = {band: {} for band in curves}
     for column, (band, found) in enumerate(curves.items()):
         success, gain, best = axes[column :: len(curves)]
         longest = max(curve.budgets[-1] for *_, curve in found)
         shortest = min((curve.budgets[1] for *_, curve in found if len(curve.budgets) > 1), default=1)
         grid = np.unique(np.geomspace(max(1, shortest / 2), max(2, longest), 200).astype(int))
         coarse = np.concatenate([[0], np.unique(np.geomspace(max(1, shortest), max(2, longest), 12).astype(int))])
-        for _, run, curve in found:
+        for view, run, curve in found:
             line = comparison.styles[run.name] | {"marker": "", "linewidth": 1.5}
             success.step(grid, 100 * curve.at(grid), where="post", label=run.name, **line)
             slopes = _POINTS * curve.marginal_gain(coarse)
             # A logarithmic axis has no 0: the first stair begins where that of success does.
             line.pop("marker")
             gain.stairs(slopes, [min(grid[0], coarse[1]), *coarse[1:]], baseline=None, **line)
-            draw_best_budgets(best, best_budgets(curve), **line)
+            moves = best_budgets(curve)
+            draw_best_budgets(best, moves, **line)
+            key = run.name if len(comparison.views) == 1 else f"{run.name} ({view.sorted_by})"
+            data[band][key] = {
+                "budgets": grid.tolist(),
+                "success_percent": (100 * curve.at(grid)).tolist(),
+                "marginal_gain": {"budgets": coarse.tolist(), "points_per_1000_tokens": slopes.tolist()},
+                "best_budgets": [
+                    {"price_points_per_1000_tokens": _POINTS * price, "budget": budget} for price, budget in moves
+                ],
+            }
         sizes = {view.num_problems(view.bands[band]) for view in comparison.views if band in view.bands}
         title = f"{band}: {'–'.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} problems"
         success.set(title=title, ylim=(0, None), xscale="log", xlabel="budget n (tokens)")
@@ -112,4 +123,4 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
         "Top: success within a budget. Middle: marginal gain between neighbouring budgets. Bottom: best budget for a "
         "price; where a line steps, the price makes a longer budget not worth its tokens."
     )
-    return Plot("budget_curves", "Budget curves by difficulty", caption, figure)
+    return Plot("budget_curves", "Budget curves by difficulty", caption, figure, data)

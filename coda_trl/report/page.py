@@ -1,20 +1,25 @@
 """Builds the report of some runs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from tqdm import tqdm
 
 from .. import __version__
 from .buckets import buckets, headline
+from .checkpoints import checkpoints
 from .comparison import ComparedRuns
-from .main_results import all_benchmarks, main_results
+from .elements import Section, Table
+from .latex import latex_main_results
+from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_models, main_results
 from .optimality import optimality
 from .reasoning import reasoning
-from .render import NUMBERS, PAGE, write_figures, write_numbers, write_page, write_tables
-from .runs import check_folder, load_run
+from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
+from .runs import Run, find_files, load_run
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -29,6 +34,8 @@ def build_report(
     title: str = "Reasoning length by difficulty",
     split_by: str = "rung",
     difficulty_run: str | Sequence[str] = (),
+    groups: Mapping[str, Sequence[str]] | None = None,
+    change_of: str | None = None,
 ) -> Path:
     """
     Writes a report on one or more runs: a page that opens from disk, its tables and figures as files, its numbers as
@@ -37,10 +44,12 @@ def build_report(
     Args:
         runs (`Mapping[str, str | os.PathLike | Sequence[str | os.PathLike]]`):
             Folder or folders of every run by its name (on the command line, by default the folder's). A folder may
-            hold an evaluation (`samples.jsonl`), a training run (`trainer_state.json`), or both; the
-            report says what is missing. Runs called `NAME@BUDGET` are drawn as one curve over their token budgets.
+            hold an evaluation (`samples.jsonl`, `summary.json`), a training run (`trainer_state.json`), or both; the
+            report says what is missing. Runs called `NAME@BUDGET` are drawn as one curve over their token budgets,
+            runs called `NAME@checkpoint-STEP` as one over training steps. If all are called `MODEL/NAME`, every model
+            gets a report in a folder of its own, and the page has the main results of all models.
         reference (`str`, *optional*):
-            Run that the others are compared with. Defaults to the first of several.
+            Run that the others are compared with, in each model. Defaults to the first of several.
         out (`str` or `os.PathLike`, *optional*, defaults to `"report"`):
             Folder to write: `index.html`, `tables/`, `figures/`, `tables.json`.
         title (`str`, *optional*, defaults to `"Reasoning length by difficulty"`):
@@ -51,6 +60,11 @@ def build_report(
             Run or runs whose success rate, with equal weight, says how difficult a problem is, such as the model that
             all trainings started from. Defaults to the two runs of each comparison, so that no other moves its
             numbers.
+        groups (`Mapping[str, Sequence[str]]`, *optional*):
+            Benchmarks that are shown as one in accuracy against tokens, over checkpoints, and in reflective responses,
+            by their common name: `{"AIME": ["aime24", "aime25"]}`, on the command line `AIME=aime24,aime25`.
+        change_of (`str`, *optional*):
+            The only run whose difference to the reference is in `tables/main_results.tex`. Defaults to all.
 
     Returns:
         `Path`: The page.
@@ -62,32 +76,123 @@ def build_report(
     if not runs:
         raise ValueError("runs is empty: give at least one run")
     out = Path(out)
-    folders = {name: [of] if isinstance(of, str | os.PathLike) else of for name, of in runs.items()}
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
-    for argument, name in [("reference", reference), *(("difficulty_run", name) for name in difficulty)]:
-        if name is not None and name not in runs:
-            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(runs)}")
-    for name, of in folders.items():  # before samples are read
-        for folder in of:
-            check_folder(name, Path(folder))
+    compare = partial(_compare, reference, split_by, difficulty, groups or {})
+    write = partial(_write, change_of=change_of)
+    models: dict[str, dict[str, Folders]] = {}
+    for name, folders in runs.items():
+        model, _, run = name.rpartition("/")
+        models.setdefault(model, {})[run] = folders
+    if len(models) < 2 or "" in models:
+        models = {"": dict(runs)}
+    named = [("reference", reference), ("change_of", change_of), *(("difficulty_run", name) for name in difficulty)]
+    for part in models.values():
+        _check(part, named)
     out.mkdir(parents=True, exist_ok=True)
-    loaded = {
-        name: load_run(name, of, split_by) for name, of in tqdm(folders.items(), desc="Reading runs", unit="run")
-    }
-    for name in difficulty:
-        if not loaded[name].samples:
-            raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
-    shown = list(loaded.values())
-    reference = (reference or next(iter(runs))) if len(runs) > 1 else None
-    comparison = ComparedRuns(shown, loaded.get(reference), [loaded[name] for name in difficulty])
+    with rc_context(PLOT_SETTINGS):
+        if "" in models:
+            _report(compare(models[""]), out, title, write)
+            return out / PAGE
+        remove_files(out)  # before the models' reports are written, which it would remove as well
+        places = {model: model.replace("/", "-") for model in models}
+        results = {
+            model: _report(compare(models[model]), out / place, f"{title}: {model}", write)
+            for model, place in places.items()
+        }
+    results = {model: tables for model, tables in results.items() if tables}
+    section = Section("benchmarks", "Accuracy and tokens by model and benchmark", INTRODUCTION)
+    section.items = [
+        join_models(dict(zip(results, tables, strict=True))) for tables in zip(*results.values(), strict=True)
+    ]
+    section.missing = "" if results else NO_EVALUATION
+    links = {model: f"{place}/{PAGE}" for model, place in places.items()}
+    about = {"reference": reference, "models": links}
+    write(out, [section], results, about, title=title, runs=[], reference=reference, links=links)
+    return out / PAGE
+
+
+def _report(comparison: ComparedRuns, out: Path, title: str, write: Callable[..., None]) -> list[Table]:
+    """Writes the report of one model; returns its tables of accuracy and of tokens."""
+    shown = [*comparison.runs, *comparison.checkpoints]
     parts = [training, main_results]  # without an evaluation
     if all_benchmarks(shown):
         parts = [headline, main_results, buckets, optimality, reasoning, training]
-    with rc_context(PLOT_SETTINGS):
-        sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
-        write_numbers(out / NUMBERS, sections, reference, shown)
-        write_tables(out / "tables", sections)
-        images = write_figures(out / "figures", sections)
-    content = {"runs": shown, "reference": reference, "version": __version__, "numbers": NUMBERS}
-    write_page(out / PAGE, images, title=title, sections=sections, **content)
-    return out / PAGE
+    parts += [checkpoints] if comparison.checkpoints else []
+    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
+    name = comparison.reference.name if comparison.reference else None
+    results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
+    about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
+    tables = {"": results} if results else {}
+    write(out, sections, tables, about, title=title, runs=shown, reference=name, links={})
+    return results
+
+
+def _write(
+    out: Path,
+    sections: list[Section],
+    results: Mapping[str, Sequence[Table]],
+    about: dict[str, Any],
+    *,
+    change_of: str | None,
+    **content: Any,
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    remove_files(out)
+    write_numbers(out / NUMBERS, sections, about)
+    write_tables(out / "tables", sections)
+    if results:
+        table = latex_main_results(results, change_of)
+        (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
+    images = write_figures(out / "figures", sections)
+    write_page(out / PAGE, images, sections=sections, version=__version__, numbers=NUMBERS, **content)
+
+
+def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
+    return [folders] if isinstance(folders, str | os.PathLike) else folders
+
+
+def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]]) -> None:
+    """Refuses names and folders that are not there, before samples are read."""
+    main = [name for name in runs if Run(name).checkpoint is None]
+    for argument, name in named:
+        if name is not None and name not in main:
+            raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")
+    for name, folders in runs.items():
+        for folder in _listed(folders):
+            find_files(name, Path(folder))
+
+
+def _compare(
+    reference: str | None,
+    split_by: str,
+    difficulty: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    runs: Mapping[str, Folders],
+) -> ComparedRuns:
+    loaded = {}
+    for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
+        loaded[name] = load_run(name, _listed(folders), split_by)
+    main = {name: run for name, run in loaded.items() if run.checkpoint is None}
+    for name in difficulty:
+        if not main[name].samples:
+            raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
+    reference = (reference or next(iter(main))) if len(main) > 1 else None
+    found = all_benchmarks(loaded.values())
+
+    def expand(group: str, member: str) -> list[str]:
+        names = [name for name in found if name == member or name.startswith(f"{member} {split_by} ")]
+        if not names:
+            shown = ", ".join(found) or "none"
+            raise ValueError(f"group {group!r} has {member!r}, on which no run was evaluated; shown are {shown}")
+        return names
+
+    for name in groups:
+        if name in found and name not in groups[name]:
+            raise ValueError(f"group {name!r} has the name of a benchmark that is not in it: choose another")
+    return ComparedRuns(
+        list(main.values()),
+        main.get(reference),
+        [main[name] for name in difficulty],
+        {name: [b for member in members for b in expand(name, member)] for name, members in groups.items()},
+        [run for run in loaded.values() if run.checkpoint is not None],
+    )

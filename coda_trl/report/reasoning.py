@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from ..analysis.difficulty import pool_problems
 from ..analysis.reflection import REFLECTIVE_TERMS
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import SHARE, Ratio
 from .comparison import ComparedRuns
 from .elements import Cell, Section, Table, number, percent, table_of_rows
-from .main_results import all_benchmarks
+from .main_results import all_benchmarks, benchmark_sets, group_note
 from .runs import Run
 
 
@@ -58,10 +59,11 @@ def _mean(
 
 def _reflection_table(comparison: ComparedRuns) -> Table:
     rows = []
-    for benchmark in all_benchmarks(comparison.sampled):
+    for title, names in benchmark_sets(comparison.groups, all_benchmarks(comparison.sampled)).items():
         for run in comparison.sampled:
-            if benchmark in run.samples:
-                rows.append(_reflection_row(benchmark, run, run.samples[benchmark]))
+            if run.samples.keys() >= set(names):
+                keys = [(name, problem) for name in names for problem in run.samples[name].problems]
+                rows.append(_reflection_row(title, run, pool_problems(run.samples, keys)))
     for band, view, run in comparison.in_bands("hard"):
         label = f"all {view.describe(band).replace(' (', ' problems (', 1)}"
         if len(comparison.views) > 1:
@@ -70,8 +72,8 @@ def _reflection_table(comparison: ComparedRuns) -> Table:
     caption = (
         f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective terms (whole "
         "words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
-        f"{comparison.without_verdict}"
     )
+    caption += comparison.without_verdict + group_note(comparison.groups, "all their responses together")
     return table_of_rows("reflection", "Reflective responses", caption, rows)
 
 

@@ -1,8 +1,11 @@
 """Writes a report: one self-contained page, and files of tables, figures and numbers."""
 
 import base64
+import io
 import json
+import re
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +13,7 @@ from jinja2 import Environment, PackageLoader
 
 from .elements import Cell, Plot, Section, Table
 from .latex import latex
-from .runs import Run
-from .style import number_axes
+from .style import number_axes, stack
 
 Item = TypeVar("Item", Table, Plot)
 
@@ -28,6 +30,21 @@ def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
     path.write_text(environment.get_template("report.html.j2").render(**content), encoding="utf-8")
 
 
+def remove_files(out: Path) -> None:
+    """Removes what an earlier report left in a folder; its page tells which tables and figures."""
+    if not (out / PAGE).exists():
+        return
+    content = (out / PAGE).read_text(encoding="utf-8")
+    for model in re.findall(rf'href="([^"/:#]+)/{PAGE}"', content):
+        remove_files(out / model)
+    stale = [out / PAGE, out / NUMBERS, out / "tables" / "main_results.tex"]
+    for kind, key in re.findall(r'id="(title|figure)-([^"]+)"', content):
+        folder, endings = ("tables", ("md", "tex")) if kind == "title" else ("figures", ("svg", "png", "pdf"))
+        stale += [out / folder / f"{key}.{ending}" for ending in endings]
+    for path in stale:
+        path.unlink(missing_ok=True)
+
+
 def write_tables(folder: Path, sections: Sequence[Section]) -> None:
     """Writes every table as Markdown and as LaTeX."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +54,10 @@ def write_tables(folder: Path, sections: Sequence[Section]) -> None:
 
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]:
-    """Writes every figure as PNG, SVG and PDF. Returns the SVG files by key."""
+    """
+    Writes every figure as PNG, SVG and PDF. Returns the SVG files by key, and by `<key>-narrow` the same with the
+    panels stacked.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     images = {}
     for plot in _items(sections, Plot):
@@ -45,16 +65,23 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]
         plot.canvas.get_layout_engine().set(h_pad=0.08)
         plot.canvas.draw_without_rendering()
         plot.canvas.set_layout_engine("none")  # laid out once is enough for all files
-        path = folder / plot.key
-        plot.canvas.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-        plot.canvas.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
-        plot.canvas.savefig(path.with_suffix(".png"), dpi=160)
-        images[plot.key] = path.with_suffix(".svg").read_bytes()
+        images[plot.key] = _as_svg(plot)
+        (folder / f"{plot.key}.svg").write_bytes(images[plot.key])
+        plot.canvas.savefig(folder / f"{plot.key}.pdf", metadata={"CreationDate": None})
+        plot.canvas.savefig(folder / f"{plot.key}.png", dpi=160)
+        stack(plot.canvas, plot.panel_titles)
+        images[f"{plot.key}-narrow"] = _as_svg(plot)
     return images
 
 
-def write_numbers(path: Path, sections: Sequence[Section], reference: str | None, runs: Sequence[Run]) -> None:
-    """Writes every number of the tables, and what is missing of the runs."""
+def _as_svg(plot: Plot) -> bytes:
+    buffer = io.BytesIO()
+    plot.canvas.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]) -> None:
+    """Writes every number of the report, with what is said `about` it as further entries."""
     tables = {
         table.key: {
             "title": table.title,
@@ -66,8 +93,18 @@ def write_numbers(path: Path, sections: Sequence[Section], reference: str | None
         }
         for table in _items(sections, Table)
     }
-    content = {"reference": reference, "missing": {run.name: run.missing for run in runs}, "tables": tables}
+    figures = {plot.key: {"title": plot.title, "data": plot.data} for plot in _items(sections, Plot)}
+    content = _finite({**about, "tables": tables, "figures": figures})
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    """The same with `None` for numbers that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def markdown(table: Table) -> str:

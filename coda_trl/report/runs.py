@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.dynamics import STATE_FILE, find_trainer_state
+from ..analysis.dynamics import find_trainer_state
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
@@ -33,12 +34,14 @@ _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsense
 @dataclass
 class Run:
     """
-    What the folders of a run hold: `facts` say how the numbers were made, `thresholds` are the success rates of easy
-    and hard prompts in training; `missing` and `unfinished` are sentences about what the folders lack.
+    What the folders of a run hold: `summaries` are accuracy and tokens where there are no samples, `facts` say how
+    the numbers were made, `thresholds` are the success rates of easy and hard prompts in training; `missing` and
+    `unfinished` are sentences about what the folders lack.
     """
 
     name: str
     samples: dict[str, SampleColumns] = field(default_factory=dict)
+    summaries: dict[str, dict[str, Estimate]] = field(default_factory=dict)
     log_history: list[dict[str, Any]] = field(default_factory=list)
     thresholds: tuple[float, float] | None = None
     facts: dict[str, str] = field(default_factory=dict)
@@ -50,67 +53,111 @@ class Run:
         """Samples summed up by problem, by benchmark."""
         return {benchmark: columns.outcomes for benchmark, columns in self.samples.items()}
 
+    @property
+    def benchmarks(self) -> set[str]:
+        """Benchmarks that it was evaluated on."""
+        return {*self.samples, *self.summaries}
+
     def estimate(self, metric: str, benchmarks: Sequence[str]) -> Estimate:
-        """`"accuracy"` or `"tokens"` on a benchmark, or their average over several with the same weight each; NaN if
-        samples of one are missing."""
-        if not all(name in self.samples for name in benchmarks):
-            return Estimate(np.nan)
-        ratios = {name: METRICS[metric](self.outcomes[name]) for name in benchmarks}
-        draws = [replicates(ratio, benchmark_seed(name), averaged=len(ratios)) for name, ratio in ratios.items()]
-        value = float(np.mean([ratio.value for ratio in ratios.values()]))
-        return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
+        """`"accuracy"` or `"tokens"` on a benchmark, or their average over several with the same weight each: from
+        samples if all have them, else from summaries; NaN if one has neither."""
+        if all(name in self.samples for name in benchmarks):
+            ratios = {name: METRICS[metric](self.outcomes[name]) for name in benchmarks}
+            draws = [replicates(ratio, benchmark_seed(name), averaged=len(ratios)) for name, ratio in ratios.items()]
+            value = float(np.mean([ratio.value for ratio in ratios.values()]))
+            return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))
+        if len(benchmarks) == 1:
+            return self.summaries.get(benchmarks[0], {}).get(metric, Estimate(np.nan))
+        return Estimate(float(np.mean([self.estimate(metric, [name]).value for name in benchmarks])))
+
+    @property
+    def checkpoint(self) -> tuple[str, int] | None:
+        """Name and step of the training that it is a checkpoint of, if its name says so: of `CODA@checkpoint-50`."""
+        match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
+        return (match[1], int(match[2])) if match else None
+
+    @property
+    def budget(self) -> int | None:
+        """Token budget that the run was asked for, if its name says one: 512 in `L1@512`."""
+        match = re.fullmatch(r".+@(\d+)", self.name)
+        return int(match[1]) if match else None
 
 
 def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung") -> Run:
     """
-    Loads a run from folders that may hold `samples.jsonl` with `summary.json`, and `trainer_state.json` at the top or
-    in a checkpoint, with `settings.json`. Raises a `ValueError` if two of them hold the same, or a file is damaged.
+    Loads a run from folders that may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
+    checkpoint.
     """
     run = Run(name)
     for folder in map(Path, folders):
-        check_folder(name, folder)
-        if (folder / SAMPLES_FILE).exists():
-            _add_samples(run, load_samples(folder / SAMPLES_FILE, split_by, COUNTS))
-        if (folder / SUMMARY_FILE).exists():
-            _load_summary(run, folder / SUMMARY_FILE)
-        if (state := find_trainer_state(folder)) is not None:
-            _load_log(run, state)
-        settings = (folder.parent if folder.name.startswith("checkpoint-") else folder) / SETTINGS_FILE
-        if settings.is_file():
-            _load_settings(run, settings)
+        _load_folder(run, folder, split_by)
     run.samples = {name: run.samples[name] for name in sorted(run.samples, key=benchmark_order)}
     _note_missing(run)
     return run
 
 
-def check_folder(name: str, folder: Path) -> None:
-    """Raises an `OSError` or a `ValueError` if a run's folder is not there, or holds nothing of a run."""
+def find_files(name: str, folder: Path) -> list[Path]:
+    """Samples, summary and training log of a run, those that there are; raises if there is none, or no folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
-    if not (folder / SAMPLES_FILE).exists() and find_trainer_state(folder) is None:
+    places = (folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder))
+    found = [path for path in places if path is not None and path.exists()]
+    if not found:
         raise ValueError(
-            f"run {name!r}: {folder} holds neither {SAMPLES_FILE} (an evaluation) nor {STATE_FILE} (a training run): "
-            "check the path"
+            f"run {name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
+            "trainer_state.json (a training run): check the path"
         )
+    return found
 
 
-def _add_samples(run: Run, samples: Mapping[str, SampleColumns]) -> None:
-    if twice := samples.keys() & run.samples.keys():
+def _load_folder(run: Run, folder: Path, split_by: str) -> None:
+    found = find_files(run.name, folder)
+    settings = (folder.parent if folder.name.startswith("checkpoint-") else folder) / SETTINGS_FILE
+    if settings.is_file():
+        found.append(settings)
+    readers = {
+        SAMPLES_FILE: lambda run, path: _add(run, "samples", load_samples(path, split_by, COUNTS)),
+        SUMMARY_FILE: _load_summary,
+        SETTINGS_FILE: _load_settings,
+    }
+    for path in found:
+        try:
+            readers.get(path.name, _load_log)(run, path)
+        except _Damaged as error:
+            if path == found[0]:  # there is nothing to show beside it
+                raise
+            run.missing.append(f"left out: {error}")
+
+
+def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
+    if twice := loaded.keys() & vars(run)[kind].keys():
         raise ValueError(
-            f"run {run.name!r}: two of its folders hold samples of {', '.join(sorted(twice))}: leave one out"
+            f"run {run.name!r}: two of its folders hold {kind} of {', '.join(sorted(twice))}: leave one out"
         )
-    run.samples |= samples
+    vars(run)[kind].update(loaded)
+
+
+class _Damaged(ValueError):
+    """A file that says nothing."""
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}): delete it, or bring it back") from error
+        raise _Damaged(f"{path} is not JSON ({error}): delete it, or bring it back") from error
 
 
 def _load_summary(run: Run, path: Path) -> None:
     content = _read_json(path)
+    if not (path.parent / SAMPLES_FILE).exists():  # it may be written by hand
+        results = content.get("benchmarks") if isinstance(content, dict) else None
+        if not isinstance(results, dict):
+            raise ValueError(
+                f"run {run.name!r}: {path} has no results: write "
+                '{"benchmarks": {"svamp": {"accuracy": 0.9, "tokens": 800}}}'
+            )
+        _add(run, "summaries", {name: _estimates(values, f"{path}, {name}") for name, values in results.items()})
     run.facts |= _facts(content)
     if not content.get("complete", True):
         run.unfinished.append(
@@ -134,6 +181,21 @@ def _load_log(run: Run, path: Path) -> None:
     run.facts["training"] = f"{max((entry['step'] for entry in run.log_history), default=0)} steps"
 
 
+def _estimates(values: Any, where: str) -> dict[str, Estimate]:
+    ranges = {"accuracy": (1, "a share, 0 to 1: divide percent by 100"), "tokens": (sys.maxsize, "a number from 0")}
+    estimates = {}
+    for name, (most, needed) in ranges.items():
+        if not isinstance(values, dict) or name not in values:
+            raise ValueError(f"{where}: `{name}` is missing; give it as a number or an object with `value`")
+        found = values[name] if isinstance(values[name], dict) else {"value": values[name]}
+        value, *ends = (found.get(end) for end in ("value", "low", "high"))
+        for number in (value, *ends):
+            if number is not None and not (isinstance(number, int | float) and 0 <= number <= most):
+                raise ValueError(f"{where}: `{name}` is {number!r}, but must be {needed}")
+        estimates[name] = Estimate(np.nan if value is None else value, *ends)  # without verdicts: no accuracy
+    return estimates
+
+
 def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
     facts = {name: str(summary[name]) for name in ("model", "engine", "hardware") if name in summary}
     settings = summary.get("settings", {})
@@ -150,8 +212,10 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _note_missing(run: Run) -> None:
-    if not run.samples:
+    if not run.samples and not run.summaries:
         run.missing.append("no evaluation: no accuracy, no tokens")
+    elif not run.samples:
+        run.missing.append("a summary without samples: no intervals, nothing by difficulty, nothing about the texts")
     for benchmark, columns in run.samples.items():
         per_problem = columns.outcomes.samples
         if per_problem.min() < per_problem.max():

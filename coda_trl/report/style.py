@@ -1,6 +1,7 @@
 """How plots look: one colour, marker and line style per run, distinct without colour too."""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -93,11 +94,27 @@ def _show_tick(value: float, _: int) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
 
 
-def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend above all panels."""
+def stack(figure: Figure, titles: Sequence[str], width: float = 4.1, height: float = 2.4) -> None:
+    """Puts the panels of a figure that are not hidden one below the other, for a narrow screen."""
+    shown = [panel for panel in figure.axes if panel.get_visible()]
+    figure.set_size_inches(width, height * len(shown) + 0.3)
+    grid = figure.add_gridspec(len(shown), 1)
+    for row, (panel, title) in enumerate(zip(shown, titles, strict=True)):
+        panel.set_subplotspec(grid[row, 0])
+        panel.set_title(fill(title, 44))
+        panel.set_ylabel("")
+    legend(figure, shown, columns=2)
+    figure.set_layout_engine("constrained", h_pad=0.08)
+
+
+def legend(figure: Figure, axes: Sequence[Axes], columns: int = 6) -> None:
+    """One legend above all panels, in place of an earlier one."""
+    for earlier in figure.legends:
+        earlier.remove()
     entries = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=min(len(entries), 6))
+        columns = min(len(entries), columns)
+        figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns, frameon=False)

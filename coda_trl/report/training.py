@@ -90,15 +90,17 @@ def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: 
         return []
     columns = 2 if len(present) in (2, 4) else min(3, len(present))
     figure, axes = panels(-(-len(present) // columns), columns, height=2.7)
+    data: dict[str, dict] = {panel: {} for panel in present}
     for axis, (panel, lines) in zip(axes, present.items(), strict=False):
         axis.set(title=panel, xlabel="step")
         for name, line in lines.items():
             _draw(axis, line, comparison.styles[name], name)
+            data[panel][name] = {"steps": line.steps.tolist(), "values": line.values.tolist()}
         axis.margins(x=0.02)
     for axis in axes[len(present) :]:
         axis.set_visible(False)
     legend(figure, axes)
-    return [Plot(key, title, caption, figure)]
+    return [Plot(key, title, caption, figure, data)]
 
 
 def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
