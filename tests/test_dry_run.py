@@ -205,6 +205,14 @@ def test_training_state_is_sixteen_bytes_a_parameter(sharding, share):
     assert held == pytest.approx(share * size_of("qwen3-8b").parameters)
 
 
+def test_fsdp2_keeps_whole_gradients_between_micro_batches_that_it_does_not_synchronise():
+    synced = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+    settings = ({}, {"accelerator_config": synced}, {"gradient_accumulation_steps": 1, "generation_batch_size": 16})
+    several, *others = (memory_of("qwen3-8b", Launch(8, "fsdp2"), **each).training_peak for each in settings)
+    in_bfloat16, sharded = (amount * size_of("qwen3-8b").parameters for amount in (2, 4 / 8))
+    assert [several - other for other in others] == pytest.approx([in_bfloat16 - sharded] * 2)
+
+
 def test_reference_model_counts_only_with_kl_and_without_lora():
     lora = ModelConfig(use_peft=True)
     found = [memory_of("qwen3-8b", beta=beta, model_args=args) for beta, args in ((0.1, None), (0, None), (0.1, lora))]

@@ -195,6 +195,11 @@ def _training(
         training["Gathered weights"] = 2 * min(ZERO3_LIVE, size.parameters)
     elif launch.sharding == "fsdp2":
         training["Gathered weights"] = 4 * (head + (size.parameters - head) / size.layers)
+        # Unless every micro-batch is synchronised, each GPU keeps gradients of all weights, in bfloat16.
+        kwargs = args.accelerator_config.gradient_accumulation_kwargs or {}
+        if args.gradient_accumulation_steps > 1 and not kwargs.get("sync_each_batch"):
+            sharded = 4 * size.trainable / launch.num_processes
+            training["Gradients not sharded yet (bfloat16)"] = max(0, 2 * size.trainable - sharded)
     elif autocast and not model_args.use_peft:
         training["Weights cast for autocast"] = 2 * size.parameters
     return training
