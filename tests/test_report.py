@@ -592,14 +592,14 @@ def test_the_tone_of_a_difference(low, high, better, tone):
     assert difference(Estimate(1.0, low, high), higher_is_better=better).tone == tone
 
 
-def test_benchmarks_are_grouped(tmp_path, report):
+def test_benchmarks_are_chosen_and_grouped(tmp_path, report):
     runs = {}
     for name, factor in (("GRPO", 1), ("CODA", 0.5)):
-        runs[name] = sum((answers(factor, benchmark=benchmark) for benchmark in ("aime24", "aime25")), start=[])
-    values = {name: {"accuracy": 0.25, "tokens": spent} for name, spent in (("aime24", 10), ("aime25", 20))}
+        runs[name] = sum((answers(factor, benchmark=benchmark) for benchmark in ("aime24", "aime25", "x")), start=[])
+    values = {name: {"accuracy": 0.25, "tokens": spent} for name, spent in (("aime24", 10), ("aime25", 20), ("x", 1))}
     runs["summed up"] = write_summary(tmp_path / "summary", **values)
     groups = {"AIME": ["aime24", "aime25"]}
-    content, _ = report(runs, "GRPO", groups=groups)
+    content, _ = report(runs, "GRPO", groups=groups, benchmarks=["aime24", "aime25"])
     assert content["tables"]["accuracy"]["columns"] == ["", "aime24", "aime25", "Average"]
     drawn = content["figures"]["accuracy_against_tokens"]["data"]
     assert set(drawn) == {"AIME"} and drawn["AIME"]["summed up"]["tokens"]["value"] == 15
@@ -607,6 +607,7 @@ def test_benchmarks_are_grouped(tmp_path, report):
     shown = [[cell["text"] for cell in row[:4]] for row in rows[:2]]
     assert shown == [["AIME", "GRPO", "40", "160"], ["AIME", "CODA", "40", "160"]]
     for wrong, message in (
+        ({"benchmarks": ["aime26"]}, "benchmarks has 'aime26', on which no run was evaluated"),
         ({"groups": {"AIME": ["aime26"]}}, "group 'AIME' has 'aime26', on which no run was evaluated; shown"),
         ({"groups": {"aime24": ["aime25"]}}, "group 'aime24' has the name of a benchmark that is not in it"),
         ({"change_of": "VLP"}, "change_of='VLP' is not among the runs: GRPO, CODA, summed up"),

@@ -9,6 +9,7 @@ import argparse
 import sys
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from ..help_texts import help_texts
 from .page import build_report
@@ -22,7 +23,12 @@ def read_group(spec: str) -> tuple[str, list[str]]:
     return name, members.split(",")
 
 
-REPEATABLE = {"difficulty_run": "NAME", "groups": "NAME=BENCHMARK,..."}
+# What argparse is told of options that take several values.
+SEVERAL: dict[str, dict[str, Any]] = {
+    "difficulty_run": {"action": "append", "metavar": "NAME"},
+    "benchmarks": {"nargs": "+", "metavar": "NAME"},
+    "groups": {"action": "append", "metavar": "NAME=BENCHMARK,..."},
+}
 
 
 def main() -> None:
@@ -36,8 +42,7 @@ def main() -> None:
     for name in list(parameters)[1:]:
         flag, default = "--group" if name == "groups" else f"--{name}", parameters[name].default
         shown = f" (default: {default})" if isinstance(default, str) else ""
-        repeatable = {"action": "append", "metavar": REPEATABLE[name]} if name in REPEATABLE else {}
-        parser.add_argument(flag, dest=name, help=texts[name] + shown, **repeatable)
+        parser.add_argument(flag, dest=name, help=texts[name] + shown, **SEVERAL.get(name, {}))
     options = vars(parser.parse_args())
     runs: dict[str, list[str]] = {}
     for spec in options.pop("runs"):

@@ -19,7 +19,7 @@ from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_mode
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
-from .runs import Run, find_files, load_run
+from .runs import Run, find_files, is_part, load_run
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -34,6 +34,7 @@ def build_report(
     title: str = "Reasoning length by difficulty",
     split_by: str = "rung",
     difficulty_run: str | Sequence[str] = (),
+    benchmarks: Sequence[str] = (),
     groups: Mapping[str, Sequence[str]] | None = None,
     change_of: str | None = None,
 ) -> Path:
@@ -60,6 +61,8 @@ def build_report(
             Run or runs whose success rate, with equal weight, says how difficult a problem is, such as the model that
             all trainings started from. Defaults to the two runs of each comparison, so that no other moves its
             numbers.
+        benchmarks (`Sequence[str]`, *optional*):
+            Benchmarks to show. Defaults to all; one that is split goes by its name without the field.
         groups (`Mapping[str, Sequence[str]]`, *optional*):
             Benchmarks that are shown as one in accuracy against tokens, over checkpoints, and in reflective responses,
             by their common name: `{"AIME": ["aime24", "aime25"]}`, on the command line `AIME=aime24,aime25`.
@@ -77,7 +80,7 @@ def build_report(
         raise ValueError("runs is empty: give at least one run")
     out = Path(out)
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
-    compare = partial(_compare, reference, split_by, difficulty, groups or {})
+    compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
     write = partial(_write, change_of=change_of)
     models: dict[str, dict[str, Folders]] = {}
     for name, folders in runs.items():
@@ -166,12 +169,13 @@ def _compare(
     reference: str | None,
     split_by: str,
     difficulty: Sequence[str],
+    benchmarks: Sequence[str],
     groups: Mapping[str, Sequence[str]],
     runs: Mapping[str, Folders],
 ) -> ComparedRuns:
     loaded = {}
     for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
-        loaded[name] = load_run(name, _listed(folders), split_by)
+        loaded[name] = load_run(name, _listed(folders), split_by, benchmarks)
     main = {name: run for name, run in loaded.items() if run.checkpoint is None}
     for name in difficulty:
         if not main[name].samples:
@@ -179,13 +183,15 @@ def _compare(
     reference = (reference or next(iter(main))) if len(main) > 1 else None
     found = all_benchmarks(loaded.values())
 
-    def expand(group: str, member: str) -> list[str]:
-        names = [name for name in found if name == member or name.startswith(f"{member} {split_by} ")]
+    def expand(argument: str, whole: str) -> list[str]:
+        names = [name for name in found if is_part(name, whole, split_by)]
         if not names:
             shown = ", ".join(found) or "none"
-            raise ValueError(f"group {group!r} has {member!r}, on which no run was evaluated; shown are {shown}")
+            raise ValueError(f"{argument} has {whole!r}, on which no run was evaluated; shown are {shown}")
         return names
 
+    for name in benchmarks:
+        expand("benchmarks", name)
     for name in groups:
         if name in found and name not in groups[name]:
             raise ValueError(f"group {name!r} has the name of a benchmark that is not in it: choose another")
@@ -193,6 +199,9 @@ def _compare(
         list(main.values()),
         main.get(reference),
         [main[name] for name in difficulty],
-        {name: [b for member in members for b in expand(name, member)] for name, members in groups.items()},
+        {
+            name: [b for member in members for b in expand(f"group {name!r}", member)]
+            for name, members in groups.items()
+        },
         [run for run in loaded.values() if run.checkpoint is not None],
     )

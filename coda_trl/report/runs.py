@@ -83,17 +83,29 @@ class Run:
         return int(match[1]) if match else None
 
 
-def load_run(name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung") -> Run:
+def load_run(
+    name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
+) -> Run:
     """
     Loads a run from folders that may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
-    checkpoint.
+    checkpoint. `benchmarks` are those to keep, all if there are none.
     """
     run = Run(name)
     for folder in map(Path, folders):
         _load_folder(run, folder, split_by)
     run.samples = {name: run.samples[name] for name in sorted(run.samples, key=benchmark_order)}
+    if benchmarks:
+        run.samples, run.summaries = (
+            {name: of for name, of in found.items() if any(is_part(name, whole, split_by) for whole in benchmarks)}
+            for found in (run.samples, run.summaries)
+        )
     _note_missing(run)
     return run
+
+
+def is_part(benchmark: str, whole: str, split_by: str) -> bool:
+    """Whether a benchmark is the one named, or one of the parts that it is split into."""
+    return benchmark == whole or benchmark.startswith(f"{whole} {split_by} ")
 
 
 def find_files(name: str, folder: Path) -> list[Path]:
