@@ -7,6 +7,7 @@ from typing import Any, get_args
 from trl import GRPOConfig
 
 from .help_texts import help_from_docstring
+from .setting_types import check_types
 from .shaping_checks import LengthStats, Method, check_parameters
 
 # What `shape_rewards` calls each of the fields below.
@@ -49,6 +50,10 @@ class LengthGroupedGRPOConfig(GRPOConfig):
 
     length_grouping: bool = True
     skip_zero_advantages: bool = True
+
+    def __post_init__(self):
+        check_types({name: value for name, value in vars(self).items() if value is not None}, type(self))
+        super().__post_init__()
 
 
 @help_from_docstring
@@ -135,6 +140,7 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
     correctness_reward: str | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         check_parameters(**self.shaping_parameters(), names=_PARAMETER_FIELDS)
         if self.length_shaping != "none" and self.multi_objective_aggregation != "sum_then_normalize":
             raise ValueError(
@@ -142,7 +148,6 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
                 "shaping term on its own and lose its size relative to correctness. Set it to 'sum_then_normalize', "
                 "or `length_shaping` to 'none'."
             )
-        super().__post_init__()
 
     def shaping_parameters(self) -> dict[str, Any]:
         """Keyword arguments for [`shaping.shape_rewards`]."""

@@ -18,6 +18,7 @@ from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_c
 from .data.loading import name_of
 from .help_texts import explain_unknown, help_from_docstring
 from .rewards import REWARD_FUNCTIONS
+from .setting_types import check_types
 
 
 @help_from_docstring
@@ -75,6 +76,8 @@ def parse_settings(argv: Sequence[str], classes: Sequence[type], **options: Any)
     """
     parser = TrlParser(classes, allow_abbrev=False, **options)
     settings, rest = read_settings(argv)
+    for each in classes:
+        check_types(settings, each)
     unknown = parser.set_defaults_with_config(**settings)
     *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
     if unknown or more:

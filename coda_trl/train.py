@@ -148,7 +148,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         plan = read_plan(argv)
         if not plan.dry_run:
             reward_args, data_args, _, args, model_args = parse(argv)
-    except (OSError, ValueError, yaml.YAMLError) as problem:  # no such file or setting, or a value that cannot be
+    # No such file or setting, a value that cannot be, or a package that it needs is missing.
+    except (ImportError, OSError, ValueError, yaml.YAMLError) as problem:
         logger.error("%s", problem)
         return 2
     if plan.dry_run:

@@ -2,6 +2,7 @@
 
 import re
 from math import inf, nan
+from pathlib import Path
 
 import pytest
 import yaml
@@ -57,6 +58,42 @@ def test_every_field_is_range_checked_under_its_own_name(field, values):
         with pytest.raises(ValueError, match=f"`{field}`") as error:
             config(**{field: value})
         assert repr(value) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("learning_rate", [1], "a number"),
+        ("learning_rate", "1e-6", "a number"),
+        ("reward_weights", ["a"], "a list of numbers"),
+        ("use_cpu", "no", "true or false"),
+        ("eval_strategy", False, "text: put a bare no, yes, off or on in quotes"),
+        ("report_to", {"wandb": 1}, "text or a list of text"),
+        ("model_init_kwargs", 3, "a mapping or text"),
+        ("model_init_kwargs", "3", "a mapping: on the command line, JSON"),
+        ("generation_kwargs", '{"top_k": }', "a mapping: on the command line, JSON"),
+        ("parallelism_config", {"cp_size": 2}, "ParallelismConfig"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(field, value, expected):
+    with pytest.raises(ValueError, match=re.escape(f"`{field}` is {value!r}, but must be {expected}.")):
+        LengthGroupedGRPOConfig("unused", **(CPU | {field: value}))
+
+
+def test_what_trl_takes_is_taken():
+    taken = {
+        "output_dir": Path("unused"),
+        "max_steps": 10.0,
+        "learning_rate": 1,
+        "top_k": None,
+        "scale_rewards": False,
+    }
+    taken |= {
+        "reward_weights": [1, 0.5],
+        "debug": ["underflow_overflow"],
+        "generation_kwargs": '{"min_new_tokens": 1}',
+    }
+    CodaGRPOConfig(**(CPU | taken))
 
 
 def test_ends_of_the_ranges_are_allowed():

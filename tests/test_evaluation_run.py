@@ -304,6 +304,8 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
         ("samples: 3", "--config c.yaml", "error: There is no setting `samples`. `--help` lists them all."),
         ("n: two and a half", "--config c.yaml", "invalid int value: 'two and a half'"),
         ("seed: 1.5", "--config c.yaml", "invalid int value: '1.5'"),  # half a seed was taken for a whole one
+        ("limit: [3]", "--config c.yaml", "error: `limit` is [3], but must be a number."),
+        (None, "--chat_template_kwargs no", "error: `chat_template_kwargs` is 'no', but must be a mapping"),
         (None, "--config", "error: argument --config: expected 1 argument"),
         (
             None,

@@ -218,6 +218,10 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--config list.yaml", "list.yaml holds ['coda_alpha'], but must hold settings"),
         ("--overlay none.yaml", "`dataset` is [], but must name a data set"),
         ("--overlay env.yaml", "`env` is 3, but must hold environment variables"),
+        ("--overlay types.yaml", "`reward_funcs` is [1], but must be a list of text."),
+        ("--overlay null.yaml", "`max_prompt_length` is None, but must be a number."),
+        ("--overlay plan.yaml", "`gpu_memory` is [80], but must be a number."),
+        ("--deepspeed gone.json", "deepspeed>="),
         ("--overlay number.yaml", "There is no setting `1`"),
         ("--overlay short.yaml", "There is no setting `coda_alph`"),
         ("--config bytes.yaml", 'in "bytes.yaml", position 0'),
@@ -235,6 +239,9 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     Path("list.yaml").write_text("- coda_alpha\n")
     Path("none.yaml").write_text("dataset: []\n")
     Path("env.yaml").write_text("env: 3\n")
+    Path("types.yaml").write_text("reward_funcs: [1]\n")
+    Path("null.yaml").write_text("max_prompt_length: null\n")
+    Path("plan.yaml").write_text("gpu_memory: [80]\n")
     Path("number.yaml").write_text("1: 2\n")
     Path("short.yaml").write_text("coda_alph: 0.3\n")
     Path("bytes.yaml").write_bytes(b"\xff\x00")

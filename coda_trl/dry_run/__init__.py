@@ -16,6 +16,7 @@ from trl import ModelConfig, TrlParser
 from ..config import CodaGRPOConfig
 from ..help_texts import help_from_docstring
 from ..loading import load_tokenizer, read_settings
+from ..setting_types import check_types
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method, check_rewards
 from .findings import Finding, error, warning
@@ -63,6 +64,7 @@ def read_plan(argv: Sequence[str]) -> DryRunArguments:
     """Reads the dry run's own arguments: of a command line, its recipe, and `dry_run.yaml` beside the recipe."""
     parser = TrlParser(DryRunArguments, add_help=False, allow_abbrev=False)
     settings, rest = read_settings(argv, beside=BESIDE)
+    check_types(settings, DryRunArguments)
     parser.set_defaults_with_config(**settings)
     plan, _ = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
     return plan
@@ -88,7 +90,7 @@ def dry_run(
     try:
         launch = read_launch(plan.accelerate_config, plan.num_processes)
         reward_args, data_args, _, args, model_args = parse(planned_config(launch))
-    except ValueError as problem:
+    except (ImportError, OSError, ValueError) as problem:
         return print_findings(console, [error("configuration", str(problem))])
     if model_args.model_name_or_path is None and plan.model_config is None:
         return print_findings(console, [error("model_name_or_path", "There is none. Set it to a hub id or a folder.")])

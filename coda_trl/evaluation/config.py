@@ -1,12 +1,12 @@
 """Settings of an evaluation."""
 
 import json
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from ..help_texts import help_from_docstring
+from ..setting_types import check_types
 from .generation import SamplingSettings
 
 CHOICES = {
@@ -97,17 +97,12 @@ class EvaluationConfig:
     kv_cache_memory_bytes: int | None = None
 
     def __post_init__(self):
+        check_types(vars(self), EvaluationConfig)
         for name, choices in CHOICES.items():
             if vars(self)[name] not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {vars(self)[name]!r}")
         if isinstance(self.chat_template_kwargs, str):
-            with suppress(json.JSONDecodeError):  # then it stays a string, which is refused
-                self.chat_template_kwargs = json.loads(self.chat_template_kwargs)
-        if not isinstance(self.chat_template_kwargs, dict | None):
-            raise ValueError(
-                "chat_template_kwargs must be names with values, as JSON such as '{\"enable_thinking\": false}', got "
-                f"{self.chat_template_kwargs!r}"
-            )
+            self.chat_template_kwargs = json.loads(self.chat_template_kwargs)
         if self.chat_template_kwargs and self.prompt_format == "plain":
             raise ValueError("chat_template_kwargs need prompt_format='chat': plain prompts have no template")
         for name in ("n", "max_tokens", "batch_size", "tensor_parallel_size", "data_parallel_size"):

@@ -1,0 +1,53 @@
+"""Whether settings are of the types that their dataclass asks for, which dataclasses themselves do not check."""
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+# What a file can hold. Of values of other types, such as paths, whoever takes them judges.
+_WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+_WORDS[NoneType] = "null"
+_TEXT_OR_TRUTH_VALUE = ("fsdp", "scale_rewards")  # annotated as text alone
+
+
+def check_types(settings: Mapping[str, Any], arguments: type) -> None:
+    """Raises a `ValueError` if a value cannot be that of the field of its name in the dataclass `arguments`."""
+    annotations = get_type_hints(arguments)
+    for name in annotations.keys() & settings.keys():
+        value, expected = settings[name], annotations[name]
+        if not _suits(value, expected) and not (isinstance(value, bool) and name in _TEXT_OR_TRUTH_VALUE):
+            is_bare = isinstance(value, bool) and _suits("no", expected)
+            remedy = ": put a bare no, yes, off or on in quotes" if is_bare else ""
+            raise ValueError(f"`{name}` is {value!r}, but must be {_describe(expected)}{remedy}.")
+        if name.endswith("_kwargs") and isinstance(value, str) and not _is_mapping(value):
+            raise ValueError(f"`{name}` is {value!r}, but must be a mapping: on the command line, JSON.")
+
+
+def _suits(value: Any, annotation: Any) -> bool:
+    kind, items = get_origin(annotation) or annotation, get_args(annotation)
+    if kind in (Union, UnionType):
+        return any(_suits(value, each) for each in items)
+    if type(value) not in _WORDS or not isinstance(kind, type):
+        return True
+    if kind in _WORDS:
+        is_kind = _WORDS[type(value)] == _WORDS[kind]
+        return is_kind and (kind is not list or all(_suits(item, *items) for item in value))
+    return issubclass(kind, Enum) and isinstance(value, str)  # given by its value
+
+
+def _describe(annotation: Any) -> str:
+    kind, items = get_origin(annotation) or annotation, get_args(annotation)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_describe(each) for each in items if each is not NoneType))
+    if kind is list:
+        return "a list of " + ("numbers" if items[0] in (int, float) else "text")
+    return _WORDS.get(kind, "text" if issubclass(kind, Enum) else kind.__name__)
+
+
+def _is_mapping(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except json.JSONDecodeError:
+        return False
