@@ -34,7 +34,8 @@ _PRIME = re.compile(r"([A-Za-z])('+)")
 _ENVIRONMENT = r"\{(?:[bpvBV]?matrix|array|cases|aligned)\}"
 _CAPITAL = re.compile(rf"\\[A-Za-z]+|{_ENVIRONMENT}|[A-Z]")
 _NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
-_SUBSCRIPT = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_")  # math-verify ignores the base of a numeral
+# math-verify ignores the base of a numeral, and the bars around a matrix
+_MISREAD = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_|\|\s*\\begin")
 # math-verify adds two numbers side by side: 5 for `2(3)`
 _SIDE_BY_SIDE = re.compile(
     r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|e|\\(?:frac|binom)\{)"
@@ -114,7 +115,7 @@ def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
-    if not text or NEIGHBOURS.search(text) or _SUBSCRIPT.search(text):
+    if not text or NEIGHBOURS.search(text) or _MISREAD.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
     text = _SIDE_BY_SIDE.sub(r"\1\\cdot ", improper(_DECIMAL.sub(_fraction, text)))

@@ -2,6 +2,7 @@ r"""Multiple choice: which option a gold names, and which one an answer chooses.
 
 import re
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 from .literals import words_key
 from .normalize import WORDS, normalize
@@ -46,7 +47,7 @@ def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | No
 
     `B`, `b`, `(B)`, `B.`, `B. bookstore`, `B - bookstore`, `(B) 27`, `27 (B)`, `Option B` and `B is correct` choose B;
     several letters, `B or C` and `B is wrong` choose nothing. Of `options`, A first, the exact text of one, which no
-    other has, chooses it too.
+    other has, chooses it too, also behind its letter (`B bookstore`).
     """
     plain = WORDS.sub(r"\1", answer).strip()
     if match := _CHOICE.match(plain):
@@ -56,8 +57,12 @@ def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | No
     elif match := _LABEL_BEHIND.search(plain):
         return match.group(1)
     texts = [words_key(text) or text for text in map(normalize, map(str, options or ()))]
+    labelled = [f"{letter} {text}".casefold() for letter, text in zip(ascii_uppercase, texts, strict=False)]
     key = words_key(answer) or answer
-    return chr(ord("A") + texts.index(key)) if key and texts.count(key) == 1 else None
+    for known in (texts, labelled):
+        if key and known.count(key) == 1:
+            return ascii_uppercase[known.index(key)]
+    return None
 
 
 def chosen_letters(text: str) -> list[str] | None:

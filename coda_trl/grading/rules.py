@@ -16,7 +16,7 @@ from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
 from .lists import Equal, by_label, same_elements, same_items
 from .literals import is_words, literal_number, numbers_equal, numeral, numerals_equal, words_key
-from .normalize import normalize
+from .normalize import WORDS, normalize
 from .numeric import equal_by_value, is_evaluable, real_value
 from .plain import is_unknown
 from .sets import bounds_of, same_set
@@ -36,11 +36,13 @@ from .units import split_unit, units_differ
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
 _INFINITE = {"\\infty", "-\\infty"}
 _MARKS = re.compile(" ?[⟦⟧] ?")
+_UNITS = re.compile(r"⟦[^⟦⟧]*⟧(?:\s*\^\s*\{?[23]\}?)?")
 # What becomes of a missing gold on its way through JSON, CSV and pandas.
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
 # Degrees with minutes, other primes, and lists that go on are compared as text.
 _ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ|'")
 _FRACTION_BEFORE_FACTOR = re.compile(r"(?<![\w.}^)])(\d+)/(\d+)(?=\s*(?:[A-Za-z(]|\\(?:pi|sqrt)))")
+_NO_UNKNOWN = re.compile(r"\^\s*(?:T|\{T\})|\{(?:[bpvBV]?matrix|array|cases|aligned)\}(?:\{[clr|]*\})?")
 _CONTENT = re.compile(r"[^\W_]")
 
 
@@ -212,11 +214,13 @@ def _is_close(claims: list[str]) -> bool:
 
 
 def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
-    """A chain of equalities may not be false: sides without other letters than those of its value equal it."""
-    known = _letters(value)
-    claims = [side for side in sides if "⟦" not in side and not LABEL.match(side) and _letters(side) <= known]
-    claims = [side for side in claims if _letters(side) or re.search(r"\d", side)]
-    return all(equal(side, value) or equal(value, side) for side in claims)
+    """A chain of equalities may not be false: sides without other letters and units than the value equal it."""
+    words, plain_value = set(WORDS.findall(value)), _UNITS.sub("", value)
+    known = _letters(plain_value)
+    comparable = [side for side in sides if not LABEL.match(side) and set(WORDS.findall(side)) in (set(), words)]
+    plain = [_UNITS.sub("", side) for side in comparable]
+    claims = [side for side in plain if _letters(side) <= known and (_letters(side) or re.search(r"\d", side))]
+    return all(equal(side, plain_value) or equal(plain_value, side) for side in claims)
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -266,6 +270,10 @@ def _letters(text: str) -> set[str]:
     return {name for name in names if len(name) == 1 or name[1:] in GREEK}
 
 
+def _unknowns(text: str) -> set[str]:
+    return _letters(_NO_UNKNOWN.sub("", text)) - {"e", "i"}
+
+
 def _ratios(gold: str, answer: str, equal: Equal) -> bool:
     left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
     is_time = any(re.fullmatch(r"0\d+", part) for part in left + right)  # 10:02 is a time of day, and 3:30 no ratio
@@ -285,6 +293,8 @@ def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
         return False
     if gold in _INFINITE or answer in _INFINITE:
         return gold == answer
+    if not _unknowns(gold) and _unknowns(answer):  # `f(0)` or `\frac{2x}{x}` is no final form of a number
+        return False
     # `1/2x` may mean a half of x, too
     readings = {answer, _FRACTION_BEFORE_FACTOR.sub(r"\\frac{\1}{\2}", answer)}
     return any(_same_value(gold, reading, algebra) for reading in readings)

@@ -167,7 +167,8 @@ class _Reader:
     def _chain(self, text: str) -> Places:
         sides, signs = split_top(text, RELATIONS)
         labels = [index for index, side in enumerate(sides) if LABEL.match(side)]
-        if not (len(sides) == 2 and len(labels) == 1) and not (len(sides) == 3 and 1 in labels):  # `a < x < b`
+        is_between = len(sides) == 3 and 1 in labels and not {"=", "\\neq"} & set(signs)  # `a < x < b`
+        if not is_between and not (len(sides) == 2 and len(labels) == 1):
             raise _NoSet
         at = 1 if len(sides) == 3 else labels[0]
         if sides.count(sides[at]) > 1:  # `x > x = 5`
