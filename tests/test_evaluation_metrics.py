@@ -7,6 +7,7 @@ from made_samples import sample
 from coda_trl.evaluation import (
     Ratio,
     accuracy,
+    bootstrap,
     collect,
     compare,
     correct_tokens,
@@ -20,6 +21,12 @@ from coda_trl.evaluation import (
     wrong_tokens,
 )
 from coda_trl.evaluation.columns import SampleColumns
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """For tests that make hundreds of intervals."""
+    monkeypatch.setattr(bootstrap, "NUM_RESAMPLES", 500)
 
 
 @pytest.fixture
@@ -72,20 +79,19 @@ def test_the_bootstrap_resamples_problems_not_samples():
     values, counts = np.unique(replicates(ratio), return_counts=True)
     assert values.tolist() == [0, 0.5, 1]
     assert counts / 2000 == pytest.approx([0.25, 0.5, 0.25], abs=0.04)
-    assert interval(replicates(ratio)) == (0, 1)
+    assert interval(replicates(ratio), num_problems=2) == (0, 1)
 
 
 def test_interval_is_made_of_percentiles():
-    assert interval(np.arange(101.0), confidence=0.9) == pytest.approx((5, 95))
-    assert interval(np.array([1.0, np.nan, 3.0]), confidence=0.5) == pytest.approx((1.5, 2.5))
+    assert interval(np.append(np.arange(1001.0), np.nan), num_problems=10**6) == pytest.approx((25, 975), abs=0.01)
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say():
+def test_intervals_cover_the_truth_about_as_often_as_they_say(few_resamples):
     rng = np.random.default_rng(0)
     covered = 0
     for seed in range(200):
         rates = rng.beta(2, 1, size=50)  # mean 2/3
-        result = estimate(Ratio(rng.binomial(8, rates) / 8, np.ones(50)), seed=seed, num_resamples=500)
+        result = estimate(Ratio(rng.binomial(8, rates) / 8, np.ones(50)), seed=seed)
         covered += result.low <= 2 / 3 <= result.high
     assert 0.88 <= covered / 200 <= 0.99
 
@@ -93,14 +99,14 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 @pytest.mark.parametrize("limits", [(0, 1), (-1, 1)], ids=["accuracy", "difference"])
 @pytest.mark.parametrize("wrong", ["problems", "samples"])
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.03])
-def test_intervals_of_rates_cover_the_truth_where_hardly_anything_is_wrong(limits, wrong, share):
+def test_intervals_of_rates_cover_the_truth_where_hardly_anything_is_wrong(limits, wrong, share, few_resamples):
     """Percentiles of resamples alone, which are all equal where nothing is wrong, hold the truth in 10 to 90%."""
     rng, problems, covered = np.random.default_rng(0), 100, 0
     for _ in range(200):
         failing = share if wrong == "samples" else rng.random(problems) < share
         failures = rng.binomial(8, failing, size=problems) / 8
         values, truth = (1 - failures, 1 - share) if limits == (0, 1) else (-failures, -share)
-        result = estimate(Ratio(values, np.ones(problems), limits), num_resamples=500)
+        result = estimate(Ratio(values, np.ones(problems), limits))
         covered += result.low <= truth <= result.high
     assert covered / 200 >= 0.92
 
@@ -176,7 +182,7 @@ def test_few_problems_tell_nothing_of_others_in_a_comparison_either():
 
 
 @pytest.mark.parametrize("problems", [6, 10, 30])
-def test_two_runs_of_one_policy_rarely_seem_to_differ(problems):
+def test_two_runs_of_one_policy_rarely_seem_to_differ(problems, few_resamples):
     """5% is the promise, which plain percentiles miss by far where problems are few."""
     rng, repetitions, differ = np.random.default_rng(problems), 300, np.zeros(2)
 
@@ -190,7 +196,7 @@ def test_two_runs_of_one_policy_rarely_seem_to_differ(problems):
 
     for _ in range(repetitions):
         policy = rng.beta(1, 1, problems), rng.normal(6, 0.5, problems)
-        result = compare(run(*policy), run(*policy), num_resamples=500)
+        result = compare(run(*policy), run(*policy))
         differ += [result.accuracy_points.excludes_zero, result.token_change.excludes_zero]
     assert (differ / repetitions < 0.09).all()
 

@@ -182,11 +182,10 @@ def test_revision_own_code_and_attention_reach_all_that_is_loaded(tiny_model, tm
 
     for owner in (AutoConfig, AutoTokenizer, AutoModelForCausalLM, GenerationConfig):
         spy(owner)
-    changes = {"model_revision": "v2", "trust_remote_code": True, "attn_implementation": "eager"}
+    changes = {"model_revision": "v2", "trust_remote_code": True}
     summary = evaluate(settings(tiny_model, tmp_path, **changes), [sums(1)])
     assert {kwargs["revision"] for kwargs in asked.values()} == {"v2"} and len(asked) == 4
     assert asked.pop("GenerationConfig") and all(kwargs["trust_remote_code"] for kwargs in asked.values())
-    assert asked["AutoModelForCausalLM"]["attn_implementation"] == "eager"
     assert summary["settings"]["model_revision"] == "v2"
 
 
@@ -248,7 +247,6 @@ def test_gaps_are_filled_with_the_samples_that_belong_there(tiny_model, tmp_path
         ({"temperature": float("nan")}, "temperature must be at least 0 and finite, got nan"),
         ({"temperature": float("inf")}, "temperature must be at least 0 and finite, got inf"),
         ({"top_p": float("nan")}, "top_p must lie in"),
-        ({"engine": "vllm", "attn_implementation": "sdpa"}, "attn_implementation='sdpa' needs engine='transformers'"),
         ({"dtype": "float12"}, "dtype must be one of auto, bfloat16, float16, float32, got 'float12'"),
     ],
 )

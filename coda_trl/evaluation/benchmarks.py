@@ -23,14 +23,11 @@ class Benchmark:
         grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None | Grade]]`):
             Verdicts of completions, given with the problem that each answers: right, wrong, or `None` if the gold
             answer cannot be read; or [`Grade`]s. A `<think>` that the prompt opened precedes its completion.
-        keep (`Sequence[str]`, *optional*, defaults to `("rung", "level", "n_gold", "options")`):
-            Fields that are copied into the samples, so that tables can be split by them and samples graded again.
     """
 
     name: str
     problems: Sequence[Problem]
     grade: Grader
-    keep: Sequence[str] = ("rung", "level", "n_gold", "options")
 
     def grades(self, completions: Sequence[str], problems: Sequence[Problem]) -> list[Grade]:
         """What the grader says of completions; a `ValueError` if these are no verdicts, or not one for each."""

@@ -58,83 +58,59 @@ def _draw_counts(num_problems: int, num_resamples: int, seed: int) -> np.ndarray
     return counts.astype(np.uint16)
 
 
-def _unseen(ratio: Ratio, seed: int, num_resamples: int, averaged: int) -> np.ndarray:
+def _unseen(ratio: Ratio, seed: int, averaged: int) -> np.ndarray | float:
     """What problems at the extremes of a rate, of which few or none were drawn, add to each replicate."""
     counted = ratio.denominator > 0
     values = ratio.numerator[counted] / ratio.denominator[counted]
     differ = len(values) - np.unique(values, return_counts=True)[1].max(initial=0)
     if differ >= min(FEW_DIFFER, len(values) / 2):
-        return np.zeros(num_resamples)
-    counts = 0.6 * np.random.default_rng((seed, len(values), 0)).chisquare(1 / averaged, size=(num_resamples, 2))
+        return 0.0
+    counts = 0.6 * np.random.default_rng((seed, len(values), 0)).chisquare(1 / averaged, size=(NUM_RESAMPLES, 2))
     return counts @ (np.array(ratio.limits) - ratio.value) / (len(values) + counts.sum(axis=1))
 
 
-def replicates(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES, averaged: int = 1) -> np.ndarray:
+def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
     """
-    A metric on resampled problems.
-
-    Args:
-        ratio (`Ratio`):
-            The metric on `P` problems.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the draws. The same seed and `P` give the same draws, whatever the metric or run.
-        num_resamples (`int`, *optional*, defaults to `2000`):
-            Number of resamples.
-        averaged (`int`, *optional*, defaults to `1`):
-            Number of independent ratios that this one is averaged with, itself included.
-
-    Returns:
-        `np.ndarray` of shape `(num_resamples,)`: The metric on every resample; NaN where its lower sum is 0.
+    A metric on `NUM_RESAMPLES` resamples of its problems; NaN where its lower sum is 0. The same seed and number of
+    problems give the same draws, whatever the metric or run. `averaged` is the number of independent ratios that this
+    one is averaged with, itself included.
     """
     if not len(ratio.numerator):
-        return np.full(num_resamples, np.nan)
+        return np.full(NUM_RESAMPLES, np.nan)
     columns = np.stack([ratio.numerator, ratio.denominator], axis=1)
-    counts = _draw_counts(len(columns), num_resamples, seed)
-    sums = np.empty((num_resamples, 2))
-    for start in range(0, num_resamples, 32):  # in slices that a cache holds in double precision
+    counts = _draw_counts(len(columns), NUM_RESAMPLES, seed)
+    sums = np.empty((NUM_RESAMPLES, 2))
+    for start in range(0, NUM_RESAMPLES, 32):  # in slices that a cache holds in double precision
         sums[start : start + 32] = counts[start : start + 32].astype(np.float64) @ columns
-    drawn = np.divide(sums[:, 0], sums[:, 1], out=np.full(num_resamples, np.nan), where=sums[:, 1] != 0)
+    drawn = np.divide(sums[:, 0], sums[:, 1], out=np.full(NUM_RESAMPLES, np.nan), where=sums[:, 1] != 0)
     if ratio.limits is not None:
-        drawn = np.clip(drawn + _unseen(ratio, seed, num_resamples, averaged), *ratio.limits)
+        drawn = np.clip(drawn + _unseen(ratio, seed, averaged), *ratio.limits)
     return drawn
 
 
 @lru_cache(maxsize=1024)
-def _tail(num_problems: int, confidence: float) -> float:
-    """Share of replicates below the lower end, so that so few problems give an interval of this confidence."""
-    z, degrees = NormalDist().inv_cdf((1 + confidence) / 2), num_problems - 1
+def _tail(num_problems: int) -> float:
+    """Share of replicates below the lower end, so that so few problems give an interval of 95% confidence."""
+    z, degrees = NormalDist().inv_cdf((1 + CONFIDENCE) / 2), num_problems - 1
     # Student's t by its expansion in 1 / degrees (Abramowitz and Stegun, 26.7.5).
     t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
     t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
     return NormalDist().cdf(-t * (num_problems / degrees) ** 0.5)
 
 
-def interval(
-    values: np.ndarray, confidence: float = CONFIDENCE, num_problems: int | None = None
-) -> tuple[float, float]:
+def interval(values: np.ndarray, num_problems: int) -> tuple[float, float]:
     """
-    Percentile interval of bootstrap replicates; NaN if all of them are.
-
-    Args:
-        values (`np.ndarray`):
-            Replicates; NaN ones are left out.
-        confidence (`float`, *optional*, defaults to `0.95`):
-            How often the interval is to hold the truth, in (0, 1).
-        num_problems (`int`, *optional*):
-            Number of problems that were resampled, at least 2. The fewer, the further out the ends. Defaults to very
-            many.
+    95% interval of the replicates that are not NaN, of so many resampled problems (at least 2): the fewer, the further
+    out its ends.
     """
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return float("nan"), float("nan")
-    tail = 50 * (1 - confidence) if num_problems is None else 100 * _tail(num_problems, confidence)
-    low, high = np.percentile(values, [tail, 100 - tail])
+    tail = 100 * _tail(num_problems)
+    low, high = np.nanpercentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
 
-def estimate(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) -> Estimate:
+def estimate(ratio: Ratio, seed: int = 0) -> Estimate:
     """
-    A metric with its 95% interval, unless fewer than [`MIN_PROBLEMS`] problems count. Arguments as [`replicates`].
+    A metric with its 95% interval, unless fewer than [`MIN_PROBLEMS`] problems count. `seed` as in [`replicates`].
 
     Example:
 
@@ -148,7 +124,7 @@ def estimate(ratio: Ratio, seed: int = 0, num_resamples: int = NUM_RESAMPLES) ->
 
     ```
     """
-    return summarise(ratio.value, replicates(ratio, seed, num_resamples), num_counted(ratio))
+    return summarise(ratio.value, replicates(ratio, seed), num_counted(ratio))
 
 
 def num_counted(ratio: Ratio) -> int:
@@ -157,11 +133,8 @@ def num_counted(ratio: Ratio) -> int:
 
 
 def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
-    """
-    Value and replicates as an estimate, without interval if all replicates are NaN or too few problems count:
-    `num_problems`; of an average over benchmarks, in the smallest of them.
-    """
+    """Value and replicates as an estimate. Of an average over benchmarks, `num_problems` is that of the smallest."""
     if num_problems < MIN_PROBLEMS or np.isnan(value) or np.isnan(values).all():
         return Estimate(value)
-    low, high = interval(values, num_problems=num_problems)
+    low, high = interval(values, num_problems)
     return Estimate(value, min(low, value), max(high, value))  # unseen problems pull a rate of 1 to below

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bootstrap import NUM_RESAMPLES, Estimate, num_counted, replicates, summarise
+from .bootstrap import Estimate, num_counted, replicates, summarise
 from .metrics import Outcomes, Ratio, accuracy, mean_tokens
 
 
@@ -50,9 +50,7 @@ def _paired(run: Outcomes, reference: Outcomes, benchmark: str) -> tuple[Outcome
     return mine, theirs
 
 
-def compare(
-    run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes], num_resamples: int = NUM_RESAMPLES
-) -> Comparison:
+def compare(run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes]) -> Comparison:
     """
     Compares two runs on the problems that both have, pairing them by problem. Accuracies need a verdict in both.
 
@@ -61,8 +59,6 @@ def compare(
     Args:
         run, reference (`Mapping[str, Outcomes]`):
             Samples summed up by problem, by benchmark.
-        num_resamples (`int`, *optional*, defaults to `2000`):
-            Number of bootstrap resamples.
 
     Returns:
         `Comparison`: Differences with intervals; without, if a benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`]
@@ -104,12 +100,10 @@ def compare(
         raise ValueError(
             "the two runs have no problem in common: evaluate them on the same benchmark, with the same problem ids"
         )
-    return _difference(ratios, num_problems, num_resamples)
+    return _difference(ratios, num_problems)
 
 
-def compare_within(
-    run: Outcomes, reference: Outcomes, chosen: np.ndarray, name: str, num_resamples: int = NUM_RESAMPLES
-) -> Comparison:
+def compare_within(run: Outcomes, reference: Outcomes, chosen: np.ndarray, name: str) -> Comparison:
     """
     Compares two runs on the parts of problems that are `chosen`, shape `(P, parts)`, see [`compare`]. `name` seeds the
     resamples. Differences are NaN where the runs have nothing in common.
@@ -118,7 +112,7 @@ def compare_within(
     verdicts = both & (run.graded > 0) & (reference.graded > 0)
     gain = _gain(*(accuracy(outcomes).within(verdicts) for outcomes in (run, reference)))
     ratios = [gain, *(mean_tokens(outcomes).within(both) for outcomes in (run, reference))]
-    return _difference({name: ratios}, int(both.any(axis=1).sum()), num_resamples)
+    return _difference({name: ratios}, int(both.any(axis=1).sum()))
 
 
 def _gain(accuracy: Ratio, reference: Ratio) -> Ratio:
@@ -126,11 +120,11 @@ def _gain(accuracy: Ratio, reference: Ratio) -> Ratio:
     return Ratio(accuracy.numerator - reference.numerator, reference.denominator, (-1.0, 1.0))
 
 
-def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int, num_resamples: int) -> Comparison:
+def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int) -> Comparison:
     """From the gain in accuracy and tokens of run and reference, by benchmark."""
 
     def draw(ratio: Ratio, name: str) -> np.ndarray:  # first on all problems, then on resamples
-        return np.append(ratio.value, replicates(ratio, benchmark_seed(name), num_resamples, len(ratios)))
+        return np.append(ratio.value, replicates(ratio, benchmark_seed(name), len(ratios)))
 
     drawn = [[draw(ratio, name) for ratio in three] for name, three in ratios.items()]
     gain, *spent = np.mean(drawn, axis=0)

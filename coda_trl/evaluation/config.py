@@ -55,8 +55,6 @@ class EvaluationConfig:
             the prompts.
         dtype (`str`, *optional*, defaults to `"auto"`):
             Number format of the weights: `"bfloat16"`, `"float16"` or `"float32"`; `"auto"` takes the checkpoint's.
-        attn_implementation (`str`, *optional*):
-            Attention of the transformers engine, such as `"sdpa"` or `"flash_attention_2"`.
         batch_size (`int`, *optional*, defaults to `64`):
             Answers that the transformers engine generates at a time.
         tensor_parallel_size (`int`, *optional*, defaults to `1`):
@@ -89,7 +87,6 @@ class EvaluationConfig:
     chat_template_kwargs: dict | str | None = None
     token_budget: int | None = None
     dtype: str = "auto"
-    attn_implementation: str | None = None
     batch_size: int = 64
     tensor_parallel_size: int = 1
     data_parallel_size: int = 1
@@ -114,10 +111,6 @@ class EvaluationConfig:
             raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
         if self.temperature == 0 and self.n > 1:
             raise ValueError(f"temperature=0 gives n={self.n} identical samples: set n=1, or raise the temperature")
-        if self.engine == "vllm" and self.attn_implementation is not None:
-            raise ValueError(
-                f"attn_implementation={self.attn_implementation!r} needs engine='transformers': vLLM chooses its own"
-            )
         if self.engine == "vllm" and find_spec("vllm") is None:  # before data and model are fetched
             raise ImportError(
                 "engine='vllm', the default, but vLLM is not installed: `pip install 'vllm>=0.22,<0.32'`, or set "
@@ -138,6 +131,6 @@ class EvaluationConfig:
         """Settings that all sessions of one evaluation share. (`n` may grow, and the hardware may change.)"""
         names = (
             "model_name_or_path base_model_name_or_path model_revision engine seed prompt_format chat_template_kwargs "
-            "token_budget dtype attn_implementation"
+            "token_budget dtype"
         )
         return {name: vars(self)[name] for name in names.split()} | asdict(self.sampling)

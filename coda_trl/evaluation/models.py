@@ -139,8 +139,11 @@ def stop_token_ids(
 
 
 def _context(files: ModelFiles) -> float:
-    """Most tokens that the model takes; Bloom, Mamba and others declare no limit."""
-    return getattr(files.config().get_text_config(), "max_position_embeddings", math.inf)
+    """Most tokens that the model takes."""
+    try:
+        return files.config().get_text_config().max_position_embeddings
+    except AttributeError:  # Bloom, Mamba and others declare no limit
+        return math.inf
 
 
 def model_length(files: ModelFiles, tokens: int) -> int:

@@ -5,20 +5,11 @@ from decimal import ROUND_HALF_UP, Decimal
 
 def format_number(value: float, digits: int = 1, signed: bool = False, unit: str = "") -> str:
     """
-    A number rounded half up, away from zero, with commas between thousands and a true minus sign.
+    A number rounded half up, away from zero, to `digits` after the point, with commas between thousands, a true minus
+    sign, and if `signed`, a plus sign unless 0 is shown.
 
     It is first rounded to eight more digits than are shown, so that a ratio of counts that is 1e-10 off a half counts
     as one.
-
-    Args:
-        value (`float`):
-            The number, finite.
-        digits (`int`, *optional*, defaults to `1`):
-            Digits after the point.
-        signed (`bool`, *optional*, defaults to `False`):
-            Whether a number that is not shown as 0 has a plus sign.
-        unit (`str`, *optional*, defaults to `""`):
-            Text behind the number.
 
     Example:
 

@@ -39,7 +39,8 @@ METRICS = {
     "truncated": truncated_share,
     "unscorable": unscorable_share,
 }
-
+# Fields of problems that are copied into the samples, for tables split by them and for grading again.
+_KEPT = ("rung", "level", "n_gold", "options")
 
 Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the benchmark and id
 
@@ -180,9 +181,7 @@ def _build_engine(
         return VLLMEngine(tokenizer, config.sampling, stops, arguments, files.adapter, *sizes)
     from .transformers_engine import TransformersEngine
 
-    model = AutoModelForCausalLM.from_pretrained(
-        files.model, dtype=config.dtype, attn_implementation=config.attn_implementation, **files.options
-    )
+    model = AutoModelForCausalLM.from_pretrained(files.model, dtype=config.dtype, **files.options)
     if files.adapter is not None:
         model.load_adapter(files.adapter)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -226,7 +225,7 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
         grades = benchmark.grades(texts, [problem for _, problem in answered])
         for generation, (_, problem), grade in zip(group, answered, grades, strict=True):
             samples.append(
-                {name: problem[name] for name in benchmark.keep if name in problem}
+                {name: problem[name] for name in _KEPT if name in problem}
                 | {
                     "benchmark": name,
                     "problem_id": generation.request.problem_id,

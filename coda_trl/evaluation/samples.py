@@ -30,14 +30,7 @@ REQUIRED_FIELDS = {
 def read_samples(path: str | os.PathLike) -> Iterator[dict[str, Any]]:
     """
     Reads a sample file line by line: all fields of every sample, `problem_id` as a string. A truncated last line is
-    left out.
-
-    Args:
-        path (`str` or `os.PathLike`):
-            File of JSON lines.
-
-    Raises:
-        ValueError: If a line is not a JSON object, lacks a required field, or holds one of the wrong type.
+    left out. Raises a `ValueError` if a line is no sample.
     """
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
