@@ -41,8 +41,9 @@ class LengthGroupedGRPOConfig(GRPOConfig):
     Parameters:
         length_grouping (`bool`, *optional*, defaults to `True`):
             Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
-            a micro-batch. Gradients stay the same and memory does not grow, but the make-up of micro-batches changes
-            (`docs/performance.md` lists the settings that keep TRL's). `False` pads as TRL does.
+            a micro-batch. Gradients stay the same, but the make-up of micro-batches changes (where not:
+            `docs/performance.md`). Of short rollouts one holds more rows than TRL's, up to the tokens, and so the
+            memory, of `per_device_train_batch_size` rollouts of `max_completion_length`. `False` pads as TRL does.
         skip_zero_advantages (`bool`, *optional*, defaults to `True`):
             Whether rollouts whose advantage is exactly 0, as in groups that are all wrong, are left out of the update,
             which leaves every gradient as it is; only where `length_grouping` regroups, and without a KL term.
