@@ -31,19 +31,6 @@ def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None
 
     That is so for the model types and PEFT methods (`peft_type`, such as `"LORA"`) that a test of this package has
     compared, unless rotary frequencies follow from the last position of the forward pass (`"dynamic"`, `"longrope"`).
-
-    Example:
-
-    ```python
-    >>> from transformers import GPT2Config, LlamaConfig, Qwen3Config
-
-    >>> from coda_trl.padding import values_ignore_padding
-
-    >>> dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    >>> [values_ignore_padding(c) for c in (Qwen3Config(), GPT2Config(), LlamaConfig(rope_parameters=dynamic))]
-    [True, False, False]
-
-    ```
     """
     config = config.get_text_config()
     rope = config.to_dict().get("rope_parameters") or {}

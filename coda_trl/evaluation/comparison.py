@@ -13,15 +13,9 @@ from .metrics import Outcomes, Ratio, accuracy, mean_tokens
 @dataclass(frozen=True)
 class Comparison:
     """
-    A run against a reference on the problems that both have answered.
-
-    Args:
-        accuracy_points (`Estimate`):
-            Difference of accuracies (run minus reference), in percentage points.
-        token_change (`Estimate`):
-            Relative change of the mean number of tokens, in percent: -25 says a quarter fewer than the reference.
-        num_problems (`int`):
-            Number of problems compared.
+    A run against a reference on the `num_problems` that both have answered: `accuracy_points` is the difference of
+    accuracies (run minus reference) in percentage points; `token_change` the relative change of the mean number of
+    tokens in percent, of which -25 says a quarter fewer than the reference.
     """
 
     accuracy_points: Estimate
@@ -54,18 +48,10 @@ def compare(run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes]) -> C
     """
     Compares two runs on the problems that both have, pairing them by problem. Accuracies need a verdict in both.
 
-    Over several benchmarks their averages are compared, as in the last column of the paper's Table 1.
-
-    Args:
-        run, reference (`Mapping[str, Outcomes]`):
-            Samples summed up by problem, by benchmark.
-
-    Returns:
-        `Comparison`: Differences with intervals; without, if a benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`]
-            problems that count.
-
-    Raises:
-        ValueError: If the runs have no problem in common, or one id stands for two problems.
+    `run` and `reference` are samples summed up by problem, by benchmark. Over several benchmarks their averages are
+    compared, as in the last column of the paper's Table 1. There are no intervals if one has fewer than
+    [`~bootstrap.MIN_PROBLEMS`] problems that count. Raises a `ValueError` if the runs have no problem in common, or
+    one id stands for two problems.
 
     Example:
 

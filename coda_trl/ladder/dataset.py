@@ -11,19 +11,7 @@ TRAINING_SHARES = {1: 0.25, 2: 0.25, 3: 0.20, 4: 0.05, 5: 0.10, 6: 0.15}
 
 
 def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float] | None = None) -> Dataset:
-    """
-    Draws a training set, with `TRAINING_SHARES` of the rungs if `rung_shares` gives no others.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.ladder import make_dataset
-
-    >>> make_dataset(1, seed=3)[0]
-    {'prompt': [{'role': 'user', 'content': '5 +4 +3 +4 ='}], 'solution': '16', 'source': 'ladder', 'rung': 3}
-
-    ```
-    """
+    """Draws a training set, with `TRAINING_SHARES` of the rungs if `rung_shares` gives no others."""
     shares = rung_shares or TRAINING_SHARES
     rng = random.Random(f"ladder-{seed}")
     rungs, weights = list(shares), list(shares.values())

@@ -28,36 +28,10 @@ class Problem:
 
 
 def sample_problem(rung: int, rng: random.Random) -> Problem:
-    """
-    Draws one problem of a rung.
-
-    Example:
-
-    ```python
-    >>> import random
-    >>> from coda_trl.ladder import sample_problem
-
-    >>> problem = sample_problem(2, random.Random(0))
-    >>> problem.question, problem.answer
-    ('7 +7 +1 =', '15')
-
-    ```
-    """
+    """Draws one problem of a rung."""
     return Problem(rung, tuple(rng.randint(1, LARGEST_NUMBER) for _ in range(RUNGS[rung])))
 
 
 def ends_in_sum(completion: str, answer: str) -> bool:
-    """
-    Whether a completion, without its end-of-sequence token, ends in `ans` and the right sum.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.ladder import ends_in_sum
-
-    >>> ends_in_sum("7 +7 14 +1 15 ans 15", "15"), ends_in_sum("7 +7 14 +1 15", "15")
-    (True, False)
-
-    ```
-    """
+    """Whether a completion, without its end-of-sequence token, ends in `ans` and the right sum."""
     return completion.split()[-2:] == ["ans", answer]
