@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from .commands import command
 from .ladder import CHECKPOINT
 
 _PACKAGE = Path(__file__).parent
@@ -23,6 +24,7 @@ def copy_recipes(folder: Path) -> None:
         path.write_text(path.read_text().replace("coda_trl/ladder/checkpoint", CHECKPOINT))
 
 
+@command
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default="recipes", help="New folder (default: %(default)s).")

@@ -14,6 +14,7 @@ from typing import Any
 
 from yaml import YAMLError
 
+from .commands import command
 from .evaluation import EvaluationConfig, format_number
 from .evaluation.loading import load_benchmark
 from .evaluation.models import locate
@@ -53,6 +54,7 @@ def show(result: dict[str, Any]) -> str:
     return f"accuracy {score}{interval}  tokens {format_number(result['tokens']['value'], 0)}"
 
 
+@command
 def main() -> None:
     try:
         config, arguments = parse_settings(sys.argv[1:], (EvaluationConfig, BenchmarkArguments))

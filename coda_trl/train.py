@@ -32,6 +32,7 @@ from transformers.integrations import get_reporting_integration_callbacks
 from transformers.utils import is_flash_attn_2_available, is_kernels_available
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
+from .commands import command
 from .config import CodaGRPOConfig
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
@@ -139,6 +140,7 @@ def load_datasets(
     return training, evaluation if len(evaluation) > 1 else next(iter(evaluation.values()), None)
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s")
     try:

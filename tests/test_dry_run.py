@@ -371,6 +371,21 @@ def test_a_launch_whose_memory_is_not_estimated_says_so(tiny_recipe, launch_file
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "compute_environment: AMAZON_SAGEMAKER\nec2_instance_type: a\niam_role_name: b\ndistributed_type: NO",
+        "distributed_type: FSDP\nfsdp_config: [1]\nnum_processes: 1",
+        "distributed_type: MULTI_GPU\nnum_processes: eight",
+        "distributed_type: 3\nnum_processes: 1",
+    ],
+)
+def test_a_launch_file_of_another_kind_is_named(tiny_recipe, launch_file, text):
+    file = launch_file(text)
+    status, text = report(*tiny_recipe, "--accelerate_config", file)
+    assert status == 1 and f"`accelerate_config` is {file}, but cannot be read: " in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         (["--num_processes", "7"], "generation_batch_size (8) must be divisible by the global batch size (56)"),

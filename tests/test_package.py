@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -36,10 +38,20 @@ def test_every_package_that_is_imported_is_a_dependency():
     assert imported - set(sys.stdlib_module_names) - {"coda_trl"} - declared == set()
 
 
-def test_commands_exist():
-    for target in PYPROJECT["project"]["scripts"].values():
-        module, _, function = target.partition(":")
-        assert callable(vars(importlib.import_module(module))[function])
+@pytest.mark.parametrize("target", [*PYPROJECT["project"]["scripts"].values(), "coda_trl.grading.__main__:main"])
+def test_commands_exist_and_end_without_a_traceback(target, monkeypatch):
+    module, _, function = target.partition(":")
+    main = vars(importlib.import_module(module))[function]
+    monkeypatch.setattr(sys, "argv", ["command", "--help"])
+    read, write = os.pipe()
+    os.close(read)  # `| head` that has seen enough
+    with open(write, "w") as closed, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", closed)
+        with pytest.raises(SystemExit, match="^[01]$"):  # 0 if the help is long: argparse takes it for printed
+            main()
+    monkeypatch.setattr("argparse.ArgumentParser.print_help", lambda *_: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(SystemExit, match="^130$"):
+        main()
 
 
 @pytest.fixture(scope="module")

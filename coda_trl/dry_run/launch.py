@@ -38,9 +38,9 @@ def read_launch(accelerate_config: str | None, num_processes: int | None = None)
     try:
         settings = load_config_from_file(accelerate_config)
         sharding = _sharding(settings.distributed_type, settings.deepspeed_config, settings.fsdp_config)
-    except (OSError, TypeError, ValueError, YAMLError) as problem:
+        processes = num_processes or int(settings.num_processes)
+    except (AttributeError, OSError, TypeError, ValueError, YAMLError) as problem:
         raise ValueError(f"`accelerate_config` is {accelerate_config}, but cannot be read: {problem}") from problem
-    processes = num_processes or settings.num_processes
     if processes == -1:  # accelerate's default
         raise ValueError(f"{accelerate_config} sets no `num_processes`. Give it as `--num_processes`.")
     return Launch(processes, sharding or ("ddp" if processes > 1 else "none"), on_cpu=settings.use_cpu)
@@ -63,7 +63,7 @@ def _sharding(kind: DistributedType | bool, deepspeed: dict[str, Any], fsdp: dic
     # YAML reads a bare NO as false.
     if kind in (False, DistributedType.NO, DistributedType.MULTI_GPU, DistributedType.MULTI_CPU):
         return None
-    return kind.value
+    return DistributedType(kind).value
 
 
 def planned_config(launch: Launch) -> type[CodaGRPOConfig]:

@@ -15,8 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from rich.console import Console
 from rich.progress import track
 
+from ..commands import command
 from .extract import REASONING_START
 from .pool import DEFAULT_TIMEOUT, GradingPool
 
@@ -62,6 +64,7 @@ def _open(path: Path, mode: str) -> IO[str]:
     return opener(path, mode + "t", encoding="utf-8", errors="surrogatepass")
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """Command line. Returns the exit status: 0, or 2 for a file that cannot be read or written."""
     formatter = argparse.RawDescriptionHelpFormatter
@@ -86,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     differ = 0
     cases = read_cases(options.cases)
     with pool, out:
-        for _ in track(range(0, total, BATCH), description="grading"):
+        for _ in track(range(0, total, BATCH), description="grading", console=Console(stderr=True)):
             batch = list(islice(cases, BATCH))
             columns = ([case.get(name) for case in batch] for name in ("completion", "gold", "options"))
             grades = pool.grade(*columns, again=True)

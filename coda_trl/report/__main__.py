@@ -11,6 +11,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from ..commands import command
 from ..help_texts import help_texts
 from .page import build_report
 
@@ -31,6 +32,7 @@ SEVERAL: dict[str, dict[str, Any]] = {
 }
 
 
+@command
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__,
