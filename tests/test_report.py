@@ -292,6 +292,8 @@ def test_a_partial_run_moves_no_number_of_the_others(report):
     assert after["figures"]["token_ratio"]["data"]["CODA"]
     assert "Sorted are for GRPO and CODA 20 problems: b (20); for GRPO and L1@64 6 problems: b (6)." in text
     assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
+    assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
+    assert text.count("Sorted are for GRPO and CODA 20 problems") == 5  # in every caption that rests on sorting
 
 
 def test_a_run_of_single_samples_is_measured_but_does_not_sort(report):
@@ -424,8 +426,10 @@ def test_a_summary_that_cannot_be_used_is_named(tmp_path, summary, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("summary.json", '{"model": ', "summary.json is not JSON"),
-        ("trainer_state.json", '{"log_hist', "trainer_state.json is not JSON"),
+        ("summary.json", '{"model": ', "summary.json is damaged (JSONDecodeError("),
+        ("trainer_state.json", '{"log_hist', "trainer_state.json is damaged (JSONDecodeError("),
+        ("trainer_state.json", "[1]", "trainer_state.json is damaged (TypeError("),
+        ("trainer_state.json", '{"log_history": [{"loss": 1}]}', "trainer_state.json is damaged (KeyError('step'))"),
     ],
 )
 def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, report, name, content, message):
@@ -437,7 +441,7 @@ def test_good_samples_are_shown_beside_a_damaged_file(tmp_path, report, name, co
         load_run("A", [broken(tmp_path / "alone", name, content)])
 
 
-@pytest.mark.parametrize("prompt", [{"text": "x"}, [{"content": [{"type": "text"}]}]])
+@pytest.mark.parametrize("prompt", [7, [], [7], [{"role": "user"}], {"text": "x"}, [{"content": [{"type": "text"}]}]])
 def test_samples_with_a_prompt_that_is_no_text_are_shown(report, prompt):
     content, _ = report({"A": [each | {"prompt": prompt} for each in answers()]})
     assert any("restatements cannot be counted" in sentence for sentence in content["missing"]["A"])
@@ -458,6 +462,11 @@ def test_answers_and_references_of_no_tokens_are_shown(tmp_path, request):
     }
     tables = read_tables(build_report(summaries, "none", tmp_path / "report"))["tables"]
     assert column(tables["tokens"], "b", "Δ some")["text"] == "–"  # no number is so many percent of none
+
+
+def test_a_benchmark_may_be_called_average(report):
+    content, _ = report({"A": answers(benchmark="Average") + answers(benchmark="other")})
+    assert content["tables"]["accuracy"]["columns"] == ["", "Average", "other", "Average of all"]
 
 
 @pytest.mark.slow
@@ -590,6 +599,16 @@ def test_numbers_are_rounded_for_reading_and_kept_for_counting():
 )
 def test_the_tone_of_a_difference(low, high, better, tone):
     assert difference(Estimate(1.0, low, high), higher_is_better=better).tone == tone
+
+
+def test_the_main_results_may_have_intervals(tmp_path, report):
+    runs, path = {"GRPO": answers(), "CODA": answers(0.5)}, tmp_path / "report" / "tables" / "main_results.tex"
+    report(runs, "GRPO")
+    tex = path.read_text()
+    assert r"\tiny" not in tex and r"\approx" not in tex and tex.count(r"\begin{tabular}") == 1
+    report(runs, "GRPO", intervals=True)
+    tex = path.read_text()
+    assert tex.count(r"\tiny [") == 6 and r"$\approx$ 0.0" in tex and tex.count(r"\begin{tabular}") == 2
 
 
 def test_benchmarks_are_chosen_and_grouped(tmp_path, report):

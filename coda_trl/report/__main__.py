@@ -24,11 +24,12 @@ def read_group(spec: str) -> tuple[str, list[str]]:
     return name, members.split(",")
 
 
-# What argparse is told of options that take several values.
-SEVERAL: dict[str, dict[str, Any]] = {
+# What argparse is told of options that do not take one value.
+OTHERS: dict[str, dict[str, Any]] = {
     "difficulty_run": {"action": "append", "metavar": "NAME"},
     "benchmarks": {"nargs": "+", "metavar": "NAME"},
     "groups": {"action": "append", "metavar": "NAME=BENCHMARK,..."},
+    "intervals": {"action": "store_true"},
 }
 
 
@@ -44,7 +45,7 @@ def main() -> None:
     for name in list(parameters)[1:]:
         flag, default = "--group" if name == "groups" else f"--{name}", parameters[name].default
         shown = f" (default: {default})" if isinstance(default, str) else ""
-        parser.add_argument(flag, dest=name, help=texts[name] + shown, **SEVERAL.get(name, {}))
+        parser.add_argument(flag, dest=name, help=texts[name] + shown, **OTHERS.get(name, {}))
     options = vars(parser.parse_args())
     runs: dict[str, list[str]] = {}
     for spec in options.pop("runs"):

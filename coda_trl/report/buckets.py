@@ -115,7 +115,8 @@ def buckets(comparison: ComparedRuns) -> Section:
     caption = (
         "Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. Success: rate of "
         "the sorting runs on the samples that did not sort. Token ratio: mean tokens over those of "
-        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. {NOISE}"
+        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. {NOISE} Sorted "
+        f"are {comparison.extent}"
     )
     table = table_of_rows("difficulty_buckets", "Difficulty buckets", caption, rows)
     section.items = [_bucket_plot(comparison, results), table]
@@ -143,7 +144,7 @@ def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, Bu
     legend(figure, axes[:1])
     caption = (
         "Left: below 1 the run spends fewer tokens than the reference. Right: above 0 it is more accurate. Bars: 95% "
-        "intervals."
+        f"intervals. Sorted are {comparison.extent}"
     )
     data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
     return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, figure, data)

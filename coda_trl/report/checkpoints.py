@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from .comparison import ComparedRuns
+from .comparison import ComparedRuns, count_problems
 from .elements import Plot, Section, percent, table_of_rows, tokens
-from .main_results import all_benchmarks, benchmark_sets
+from .main_results import all_benchmarks, average_name, benchmark_sets
 from .runs import Run
 from .style import draw_estimates, end_at_100, legend, panels
 
@@ -29,7 +29,7 @@ def checkpoints(comparison: ComparedRuns) -> Section:
         section.missing = "This needs two evaluations of a training, named NAME@checkpoint-STEP, on one benchmark."
         return section
     if len(sets) > 1:
-        sets["Average"] = shared
+        sets[average_name(shared)] = shared
     rows = []
     for name, course in courses.items():
         for step, run in course.items():
@@ -38,7 +38,7 @@ def checkpoints(comparison: ComparedRuns) -> Section:
                 row[f"{title}: accuracy"] = percent(run.estimate("accuracy", of))
                 row[f"{title}: tokens"] = tokens(run.estimate("tokens", of))
             rows.append(row)
-    caption = "95% intervals in brackets, where there are samples."
+    caption = f"95% intervals in brackets, where there are samples. {count_problems(runs)}".rstrip()
     table = table_of_rows("checkpoints", "Accuracy (%) and tokens by checkpoint", caption, rows)
     section.items = [_plot(comparison, courses, sets), table]
     return section

@@ -95,6 +95,18 @@ class View:
         return f"{there.sum():,} problems: {', '.join(f'{name} ({count:,})' for name, count in counts.items())}"
 
 
+def count_problems(runs: Sequence[Run]) -> str:
+    """How many problems the numbers of each benchmark rest on, as a sentence; empty if no run has samples."""
+    by_run = {
+        run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
+        for run in runs
+        if run.samples
+    }
+    if len(set(by_run.values())) > 1:
+        return f"Problems: {'; '.join(f'{name}: {counts}' for name, counts in by_run.items())}."
+    return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
+
+
 @dataclass(frozen=True)
 class ComparedRuns:
     """
@@ -188,14 +200,8 @@ class ComparedRuns:
 
     @property
     def problems(self) -> str:
-        """How many problems the numbers of each benchmark rest on; empty if no run has samples."""
-        by_run = {
-            run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
-            for run in self.sampled
-        }
-        if len(set(by_run.values())) > 1:
-            return f"Problems: {'; '.join(f'{name}: {counts}' for name, counts in by_run.items())}."
-        return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
+        """See [`count_problems`]."""
+        return count_problems(self.runs)
 
     @property
     def without_verdict(self) -> str:

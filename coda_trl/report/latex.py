@@ -34,33 +34,47 @@ def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
     return [rf"\begin{{tabular}}{{l{columns}}}", r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"]
 
 
-def latex_main_results(models: Mapping[str, Sequence[Table]], change_of: str | None = None) -> str:
+def latex_main_results(
+    models: Mapping[str, Sequence[Table]], change_of: str | None = None, intervals: bool = False
+) -> str:
     """
     Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
-    the tables of accuracy and of tokens by name of the model, which is shown if there are several.
+    the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
+    tokens come below accuracies, since both do not fit beside each other.
     """
     headers = [tables[0].header for tables in models.values()]
     names = dict.fromkeys(name for header in headers for name in header[1:])
-    columns = sorted(names, key="Average".__eq__)  # which comes last
-    width = len(columns)
-    lines = [
-        _row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{title}}}" for title in (r"Accuracy (\%)", "Tokens"))]),
-        " ".join(rf"\cmidrule(lr){{{start}-{start + width - 1}}}" for start in (2, 2 + width)),
-        _row(["", *(_escape(_NAMES.get(name, name)) for name in 2 * columns)]),
-    ]
-    for model, tables in models.items():
-        lines.append(r"\midrule")
-        if len(models) > 1:
-            lines.append(rf"\multicolumn{{{2 * width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
-        lines += _main_rows(tables, columns, change_of)
+    averages = {header[-1] for header in headers if header[-1].startswith("Average")}
+    columns = sorted(names, key=averages.__contains__)  # averages come last
+    frame: list[str] = []
+    for block in ([0], [1]) if intervals else ([0, 1],):
+        width = len(columns) * len(block)
+        titles = [(r"Accuracy (\%)", "Tokens")[part] for part in block]
+        lines = [
+            _row(["", *(rf"\multicolumn{{{len(columns)}}}{{c}}{{{title}}}" for title in titles)]),
+            " ".join(
+                rf"\cmidrule(lr){{{start + 2}-{start + 1 + len(columns)}}}" for start in range(0, width, len(columns))
+            ),
+            _row(["", *(_escape(_NAMES.get(name, name)) for name in len(block) * columns)]),
+        ]
+        for model, tables in models.items():
+            lines.append(r"\midrule")
+            if len(models) > 1:
+                lines.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
+            lines += _main_rows([tables[part] for part in block], columns, change_of, intervals)
+        frame += [r"\par\medskip"] if frame else []
+        frame += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", lines)]
     caption = "Accuracy (mean@n, in percent) and tokens per answer."
     if any(table.differences for tables in models.values() for table in tables):
         caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
-    frame = [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{2 * width}}}{{r}}", lines)]
+    if intervals:
+        caption += " 95% intervals in brackets; ≈ marks a change whose interval holds 0."
     return _float("table*", "main_results", caption, frame)
 
 
-def _main_rows(tables: Sequence[Table], columns: Sequence[str], change_of: str | None) -> Iterator[str]:
+def _main_rows(
+    tables: Sequence[Table], columns: Sequence[str], change_of: str | None, intervals: bool
+) -> Iterator[str]:
     first = min(tables[0].differences, default=0)
     for position, rows in enumerate(zip(*(table.rows for table in tables), strict=True)):
         label = rows[0][0].text
@@ -70,8 +84,16 @@ def _main_rows(tables: Sequence[Table], columns: Sequence[str], change_of: str |
             yield r"\addlinespace"
         named = [dict(zip(table.header, row, strict=True)) for table, row in zip(tables, rows, strict=True)]
         cells = [row.get(column, Cell(MISSING)) for row in named for column in columns]
-        shown = (re.sub(r"(?<=\d),(?=\d)", "", cell.text) for cell in cells)  # without commas in thousands
+        shown = (cell.mark * intervals + _without_commas(cell.text) for cell in cells)
         yield _row(map(_escape, [label, *shown]))
+        if intervals:
+            spans = (_escape(_without_commas(cell.interval)) for cell in cells)
+            yield _row(["", *(rf"\tiny [{span}]" if span else "" for span in spans)])
+
+
+def _without_commas(shown: str) -> str:
+    """Without commas in thousands."""
+    return re.sub(r"(?<=\d),(?=\d)", "", shown)
 
 
 def _row(cells: Iterable[str]) -> str:

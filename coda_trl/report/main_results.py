@@ -1,7 +1,7 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -53,6 +53,11 @@ def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -
     return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
 
 
+def average_name(benchmarks: Collection[str]) -> str:
+    """Heading of the average over benchmarks, unless one of them is called that."""
+    return "Average" if "Average" not in benchmarks else "Average of all"
+
+
 def group_note(groups: Mapping[str, list[str]], what: str) -> str:
     """Which benchmarks are in the groups that a figure or table shows, as a further sentence."""
     named = "; ".join(f"{name}: {', '.join(members)}" for name, members in groups.items())
@@ -93,9 +98,10 @@ def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparis
 def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: str) -> Table:
     sets = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
-        sets["Average"] = benchmarks
+        sets[average_name(benchmarks)] = benchmarks
     rows: list[dict[str, Cell | str]] = [{"": run.name} for run in comparison.runs]
     rows += [{"": f"Δ {run.name}"} for run in comparison.others]
+    fewer: list[str] = []
     for name, of in sets.items():
         results = [run.estimate(metric, of) for run in comparison.runs]
         digits = 0 if any(result.value >= 100 for result in results) else 1
@@ -106,16 +112,22 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
                 cells.append(difference(change.accuracy_points))
             else:
                 cells.append(difference(change.token_change, 0, "%", higher_is_better=False))
+            sizes = [len(each.outcomes[name].problems) for each in (run, comparison.reference) if name in each.samples]
+            if 0 < change.num_problems < max(sizes, default=0):
+                fewer.append(f"{run.name} {change.num_problems:,} in {name}")
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
-    return table_of_rows(metric, title, _caption(comparison, metric), rows, range(len(comparison.runs), len(rows)))
+    caption = _caption(comparison, metric, fewer)
+    return table_of_rows(metric, title, caption, rows, range(len(comparison.runs), len(rows)))
 
 
-def _caption(comparison: ComparedRuns, metric: str) -> str:
+def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str:
     sentences = ["95% intervals in brackets, where there are samples.", comparison.problems]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
         sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
+    if fewer:
+        sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
         sentences.append(comparison.without_verdict)
     return " ".join(filter(None, sentences))

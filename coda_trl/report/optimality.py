@@ -68,7 +68,8 @@ def _table(comparison: ComparedRuns, curves: Curves) -> Table:
             rows.append(row)
     caption = (
         f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in percent. Above "
-        "the highest price no token is worth buying; below the lowest the longest useful budget is best."
+        "the highest price no token is worth buying; below the lowest the longest useful budget is best. Sorted are "
+        f"{comparison.extent}"
     )
     return table_of_rows("best_budgets", "Best budgets", caption, rows)
 
@@ -121,6 +122,7 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     legend(figure, axes)
     caption = (
         "Top: success within a budget. Middle: marginal gain between neighbouring budgets. Bottom: best budget for a "
-        "price; where a line steps, the price makes a longer budget not worth its tokens."
+        "price; where a line steps, the price makes a longer budget not worth its tokens. Sorted are "
+        f"{comparison.extent}"
     )
     return Plot("budget_curves", "Budget curves by difficulty", caption, figure, data)

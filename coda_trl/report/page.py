@@ -37,6 +37,7 @@ def build_report(
     benchmarks: Sequence[str] = (),
     groups: Mapping[str, Sequence[str]] | None = None,
     change_of: str | None = None,
+    intervals: bool = False,
 ) -> Path:
     """
     Writes a report on one or more runs: a page that opens from disk, its tables and figures as files, its numbers as
@@ -68,6 +69,8 @@ def build_report(
             by their common name: `{"AIME": ["aime24", "aime25"]}`, on the command line `AIME=aime24,aime25`.
         change_of (`str`, *optional*):
             The only run whose difference to the reference is in `tables/main_results.tex`. Defaults to all.
+        intervals (`bool`, *optional*, defaults to `False`):
+            Whether `tables/main_results.tex` has the 95% intervals, too.
 
     Returns:
         `Path`: The page.
@@ -81,7 +84,7 @@ def build_report(
     out = Path(out)
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
     compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
-    write = partial(_write, change_of=change_of)
+    write = partial(_write, change_of=change_of, intervals=intervals)
     models: dict[str, dict[str, Folders]] = {}
     for name, folders in runs.items():
         model, _, run = name.rpartition("/")
@@ -137,6 +140,7 @@ def _write(
     about: dict[str, Any],
     *,
     change_of: str | None,
+    intervals: bool,
     **content: Any,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
@@ -144,7 +148,7 @@ def _write(
     write_numbers(out / NUMBERS, sections, about)
     write_tables(out / "tables", sections)
     if results:
-        table = latex_main_results(results, change_of)
+        table = latex_main_results(results, change_of, intervals)
         (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
     images = write_figures(out / "figures", sections)
     write_page(out / PAGE, images, sections=sections, version=__version__, numbers=NUMBERS, **content)

@@ -135,10 +135,11 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
     for path in found:
         try:
             readers.get(path.name, _load_log)(run, path)
-        except _Damaged as error:
+        except _DAMAGED as error:
+            message = f"{path} is damaged ({error!r}): delete it, or bring it back"
             if path == found[0]:  # there is nothing to show beside it
-                raise
-            run.missing.append(f"left out: {error}")
+                raise ValueError(message) from error
+            run.missing.append(f"left out: {message}")
 
 
 def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
@@ -149,15 +150,12 @@ def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
     vars(run)[kind].update(loaded)
 
 
-class _Damaged(ValueError):
-    """A file that says nothing."""
+# What comes of a file that is no JSON, or holds something else than it should.
+_DAMAGED = (AttributeError, KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise _Damaged(f"{path} is not JSON ({error}): delete it, or bring it back") from error
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _load_summary(run: Run, path: Path) -> None:
@@ -189,8 +187,9 @@ def _load_log(run: Run, path: Path) -> None:
             f"run {run.name!r}: two of its folders hold a training log, {path.parent} the second: give every training "
             "a name of its own"
         )
-    run.log_history = _read_json(path)["log_history"]
-    run.facts["training"] = f"{max((entry['step'] for entry in run.log_history), default=0)} steps"
+    history = _read_json(path)["log_history"]
+    run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
+    run.log_history = history
 
 
 def _estimates(values: Any, where: str) -> dict[str, Estimate]:
@@ -253,7 +252,8 @@ _restatements = lru_cache(maxsize=512)(Restatements)
 def _count_restatements(sample: Mapping[str, Any]) -> float:
     """NaN where there is no prompt, or none that is plain text."""
     prompt = sample.get("prompt")
-    prompt = prompt[-1]["content"] if isinstance(prompt, list) else prompt
+    if isinstance(prompt, list):
+        prompt = prompt[-1].get("content") if prompt and isinstance(prompt[-1], dict) else None
     return _restatements(prompt)(sample["completion"]) if isinstance(prompt, str) else np.nan
 
 
