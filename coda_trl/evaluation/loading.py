@@ -11,7 +11,7 @@ from ..data.loading import name_of
 from ..data.prompts import asks_for_box
 from ..grading import Grade, default_pool
 from ..ladder import RUNGS, ends_in_sum, sample_problem
-from ..ladder.dataset import as_row
+from ..ladder.problems import as_row
 from .benchmarks import Benchmark, Problem
 
 logger = logging.getLogger(__name__)

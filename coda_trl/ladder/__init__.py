@@ -7,8 +7,7 @@ wrong. It knows four ways to write a solution down, of which a longer one is mor
 
 from pathlib import Path
 
-from .dataset import TRAINING_SHARES, make_dataset
-from .problems import RUNGS, Problem, ends_in_sum, sample_problem
+from .problems import RUNGS, TRAINING_SHARES, Problem, ends_in_sum, make_dataset, sample_problem
 
 CHECKPOINT = str(Path(__file__).parent / "checkpoint")
 

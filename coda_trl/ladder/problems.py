@@ -1,12 +1,16 @@
-"""Addition problems of graded difficulty: how many numbers there are to add."""
+"""Addition problems of graded difficulty, how many numbers there are to add, and data sets of them."""
 
 import random
 from dataclasses import dataclass
+
+from datasets import Dataset
 
 LARGEST_NUMBER = 9
 
 # How many numbers from 1 to 9 a problem of each rung adds up.
 RUNGS = {1: 2, 2: 3, 3: 4, 4: 7, 5: 10, 6: 14}
+# Mostly easy, as training data is for a model that is any good; every rung occurs.
+TRAINING_SHARES = {1: 0.25, 2: 0.25, 3: 0.20, 4: 0.05, 5: 0.10, 6: 0.15}
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,23 @@ def sample_problem(rung: int, rng: random.Random) -> Problem:
 def ends_in_sum(completion: str, answer: str) -> bool:
     """Whether a completion, without its end-of-sequence token, ends in `ans` and the right sum."""
     return completion.split()[-2:] == ["ans", answer]
+
+
+def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float] | None = None) -> Dataset:
+    """Draws a training set, with `TRAINING_SHARES` of the rungs if `rung_shares` gives no others."""
+    shares = rung_shares or TRAINING_SHARES
+    rng = random.Random(f"ladder-{seed}")
+    rungs, weights = list(shares), list(shares.values())
+    # One after the other, so that a smaller set is the beginning of a larger one.
+    rows = (as_row(sample_problem(rng.choices(rungs, weights)[0], rng)) for _ in range(num_problems))
+    return Dataset.from_list(list(rows))
+
+
+def as_row(problem: Problem) -> dict:
+    """A problem as a dataset row."""
+    return {
+        "prompt": [{"role": "user", "content": problem.question}],
+        "solution": problem.answer,
+        "source": "ladder",
+        "rung": problem.rung,
+    }

@@ -82,14 +82,6 @@ class Plot:
         return [panel for panel in self.canvas.axes if panel.get_visible()]
 
     @property
-    def description(self) -> str:
-        """The picture in words, for those who do not see it: the runs, and what each panel shows against what."""
-        runs = dict.fromkeys(label for panel in self.panels for label in panel.get_legend_handles_labels()[1])
-        titles = zip(self.panel_titles, self.panels, strict=True)
-        shown = (f"{title}, by {panel.get_xlabel()}" for title, panel in titles)
-        return f"{self.title}. Runs: {', '.join(runs)}. Panels: {'; '.join(shown)}."
-
-    @property
     def panel_titles(self) -> list[str]:
         """What each panel shows by itself: rows are labelled at the left, columns at the top."""
         specs = {panel: panel.get_subplotspec() for panel in self.panels}
@@ -145,8 +137,3 @@ def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_bett
     if result.excludes_zero:
         tone = "" if higher_is_better is None else "better" if (result.value > 0) == higher_is_better else "worse"
     return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone)
-
-
-def text(content: str) -> Cell:
-    """A cell for words."""
-    return Cell(content)

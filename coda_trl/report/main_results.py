@@ -9,7 +9,7 @@ from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
 from ..evaluation.metrics import correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
 from .comparison import ComparedRuns
-from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, text, tokens
+from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
 from .runs import METRICS, Run, benchmark_order
 from .style import end_at_100, error_bars, legend, panels
 
@@ -72,7 +72,7 @@ def join_models(tables: Mapping[str, Table]) -> Table:
     for model, table in tables.items():
         differences |= {len(rows) + position for position in table.differences}
         named = (dict(zip(table.header, row, strict=True)) for row in table.rows)
-        rows += [[text(model), *(row.get(name, Cell(MISSING)) for name in header)] for row in named]
+        rows += [[Cell(model), *(row.get(name, Cell(MISSING)) for name in header)] for row in named]
     captions = dict.fromkeys(table.caption for table in tables.values())
     captions = captions if len(captions) == 1 else [f"{model}: {table.caption}" for model, table in tables.items()]
     header = ["Model", "Run", *header[1:]]

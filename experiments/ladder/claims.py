@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from coda_trl.evaluation import Estimate
-from coda_trl.report.elements import MISSING, Cell, Table, number, text
+from coda_trl.report.elements import MISSING, Cell, Table, number
 
 from .results import RESOLUTION, Measured, Results, change, over_seeds
 
@@ -195,7 +195,7 @@ def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS, where: str 
             found = claim.rows(results)
             words = (claim.verdict(found), claim.number)
             shown = Cell(MISSING) if found is None else claim_cell(claim, found)
-        rows.append([*map(text, (claim.source, claim.text, *words)), shown])
+        rows.append([*map(Cell, (claim.source, claim.text, *words)), shown])
     return Table(
         key="claims",
         title="Claim by claim",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from coda_trl.report.elements import Cell, Table, number, text
+from coda_trl.report.elements import Cell, Table, number
 
 from ..files import Row
 from .claims import TESTABLE, claim_cell
@@ -70,13 +70,13 @@ def numbers(results: Results, repetition: Results, columns: Mapping[str, tuple[i
 
 
 def _of(hits: Sequence[bool] | np.ndarray) -> Cell:
-    return text(f"{sum(hits)} of {len(hits)}" + (f" ({np.mean(hits):.0%})" if len(hits) else ""))
+    return Cell(f"{sum(hits)} of {len(hits)}" + (f" ({np.mean(hits):.0%})" if len(hits) else ""))
 
 
 def counts_table(found: pd.DataFrame) -> Table:
     """How many numbers lie inside, by kind."""
     rows = [
-        [text(group), _of(of["inside"]), _of(of["inside"][of["varies"]]), _of(np.concatenate([*of["single"]]))]
+        [Cell(group), _of(of["inside"]), _of(of["inside"][of["varies"]]), _of(np.concatenate([*of["single"]]))]
         for group, of in [*found.groupby("group", sort=False), ("all", found)]
     ]
     return Table(
@@ -92,7 +92,7 @@ def counts_table(found: pd.DataFrame) -> Table:
 def outside_table(found: pd.DataFrame) -> Table:
     """The numbers whose new mean lies outside."""
     rows = [
-        [text(each.group), text(each.label), text(span(each.expected, 2)), number(each.mean, digits=2)]
+        [Cell(each.group), Cell(each.label), Cell(span(each.expected, 2)), number(each.mean, digits=2)]
         for each in found[~found["inside"].astype(bool)].itertuples()
     ]
     caption = "Numbers whose mean over the new seeds lies outside the expected interval." if rows else "None."
@@ -106,10 +106,10 @@ def repeated_claims_table(results: Results, repetition: Results) -> Table:
         found = [claim.rows(of) for of in (results, repetition, both)]
         stated, new, _ = found
         if stated is not None and new is not None and len(stated) > 1:
-            expected = text(span(new_run(stated, len(new), claim.measure.resolution), claim.measure.digits))
+            expected = Cell(span(new_run(stated, len(new), claim.measure.resolution), claim.measure.digits))
             first, again, together = (claim_cell(claim, each) for each in found)
-            verdicts = [text(claim.verdict(each)) for each in found]
-            rows.append([text(claim.text), first, expected, again, together, *verdicts])
+            verdicts = [Cell(claim.verdict(each)) for each in found]
+            rows.append([Cell(claim.text), first, expected, again, together, *verdicts])
     return Table(
         key="repeated_claims",
         title="The claims with other seeds",

@@ -7,7 +7,7 @@ import numpy as np
 from coda_trl.analysis import bucket_names
 from coda_trl.evaluation import Estimate
 from coda_trl.ladder import RUNGS
-from coda_trl.report.elements import MISSING, Cell, Table, difference, number, text
+from coda_trl.report.elements import MISSING, Cell, Table, difference, number
 from coda_trl.report.style import run_styles
 
 from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS, SEEDS
@@ -60,7 +60,7 @@ def _delta(result: Estimate | None, is_tokens: bool = False) -> Cell:
 def _grid(results: Results, names: Mapping[str, str], columns: Mapping[str, Function]) -> list[list[Cell]]:
     """A row for every run, by label, and a number in every column."""
     return [
-        [text(label), *(_cell(results.estimate(function, name)) for function in columns.values())]
+        [Cell(label), *(_cell(results.estimate(function, name)) for function in columns.values())]
         for label, name in names.items()
     ]
 
@@ -80,7 +80,7 @@ def by_rung(
     for name in names:
         if name not in ("start", "grpo"):
             changes = (results.estimate(change(column, rungs), name, "grpo") for rungs in columns.values())
-            rows.append([text(f"Δ {RUNS[name].label}"), *(_delta(each, is_tokens) for each in changes)])
+            rows.append([Cell(f"Δ {RUNS[name].label}"), *(_delta(each, is_tokens) for each in changes)])
     unit = "in percent of its tokens" if is_tokens else "in percentage points"
     return Table(
         key=metric,
@@ -107,7 +107,7 @@ def buckets(results: Results, names: Sequence[str] = SHAPED) -> Table:
     sorters, rows = results.trainings(*SORTERS), []
     for index, label in enumerate(bucket_names() if len(sorters) > 1 else ()):
         problems = (results.buckets(sorters[0]) == index).sum()
-        row = [text(label), number(int(problems), digits=0)]
+        row = [Cell(label), number(int(problems), digits=0)]
         row.append(_cell(show(index, lambda chosen: value("correct", chosen), "grpo")))
         for name in names:
             row.append(_cell(show(index, token_ratio, name, "grpo"), 2))
@@ -157,7 +157,7 @@ def styles(results: Results, names: Sequence[str] = METHODS) -> Table:
             for side in SIDES.values()
             for kind in kinds
         ]
-        rows.append([text(RUNS[name].label), *(number(share, digits=0) for share in shares)])
+        rows.append([Cell(RUNS[name].label), *(number(share, digits=0) for share in shares)])
     return Table(
         key="styles",
         title="How answers are written (% of answers)",
@@ -222,7 +222,7 @@ def new_runs(results: Results) -> Table:
             found = [results.rows(value(column, rungs), name) for rungs in BY_RUNG.values()]
             for runs in (1, SEEDS):
                 cells = (landing(of_rungs, runs) for of_rungs in found)
-                rows.append([text(label), text(metric), text(f"{runs}"), *cells])
+                rows.append([Cell(label), Cell(metric), Cell(f"{runs}"), *cells])
     return Table(
         key="new_runs",
         title="Where new seeds land",

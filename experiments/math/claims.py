@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coda_trl.evaluation.bootstrap import Estimate
-from coda_trl.report.elements import MISSING, Cell, Table, number, text
+from coda_trl.report.elements import MISSING, Cell, Table, number
 
 from ..files import Row
 from ..ladder.claims import HOLDS, MEASURES, NOT_RUN, WEAK_CONFIDENCE, Claim
@@ -79,7 +79,7 @@ def _lines(rows: Sequence[Row], start: Row, claims: Sequence[PairsClaim]) -> lis
 def verdict_table(rows: Sequence[Row], start: Row) -> Table:
     """The gate and the three tests of the design: passed if all of the interval is where the design wants it."""
     lines = [
-        [text(claim.text), text(claim.number), found, text("**passed**" if verdict == HOLDS else "**failed**")]
+        [Cell(claim.text), Cell(claim.number), found, Cell("**passed**" if verdict == HOLDS else "**failed**")]
         for claim, verdict, found in _lines(rows, start, [claim for claim in CLAIMS if claim.source == DESIGN])
     ]
     caption = f"Mean over {len(pairs(rows, 'coda'))} pairs, 95% t-interval over them."
@@ -89,7 +89,7 @@ def verdict_table(rows: Sequence[Row], start: Row) -> Table:
 def claims_table(rows: Sequence[Row], start: Row) -> Table:
     """The paper's claims that this experiment can test."""
     lines = [
-        [*map(text, (claim.source, claim.text, verdict, claim.number)), found]
+        [*map(Cell, (claim.source, claim.text, verdict, claim.number)), found]
         for claim, verdict, found in _lines(rows, start, [claim for claim in CLAIMS if claim.source != DESIGN])
     ]
     header = ["Paper", "Claim", "Here", "Number", "Value"]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from coda_trl.evaluation.bootstrap import Estimate
 from coda_trl.evaluation.comparison import benchmark_seed, compare
-from coda_trl.report.elements import MISSING, Cell, Table, number, text
+from coda_trl.report.elements import MISSING, Cell, Table, number
 from coda_trl.report.render import markdown
 
 from ..files import Row, fill, further, read_results
@@ -64,7 +64,7 @@ WARM = 3  # steps that meet new shapes, start the grader, and run beside the sta
 def label(row: Row) -> Cell:
     """Name of a run in tables."""
     name = METHODS[row["method"]] + ("" if row["method"] == "start" else f", seed {row['seed']}")
-    return text(f"{name} ({row['variant']})" if row.get("variant") else name)
+    return Cell(f"{name} ({row['variant']})" if row.get("variant") else name)
 
 
 def _percent(logs: Estimate) -> Cell:
@@ -90,7 +90,7 @@ def state(rows: Sequence[Row]) -> str:
 def scan_table(scan: Row) -> Table:
     """What the scan found."""
     rows = [
-        [text(title), *(number(scan["strata"][name][of], 100, 0) for of in SCAN_COLUMNS.values())]
+        [Cell(title), *(number(scan["strata"][name][of], 100, 0) for of in SCAN_COLUMNS.values())]
         + [number(scan["strata"][name]["tokens"], digits=0)]
         for name, title in SCAN_TITLES.items()
     ]
@@ -114,7 +114,7 @@ def trainings_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         training = row["training"]
         line = [label(row), number(training["steps"], digits=0), *_ends(row, TRAINING_COLUMNS)]
-        lines.append([*line, number(float(np.median(training["step_seconds"])), digits=1), text(row["device"])])
+        lines.append([*line, number(float(np.median(training["step_seconds"])), digits=1), Cell(row["device"])])
     header = ["", "Steps", *TRAINING_COLUMNS, "Seconds a step", "Card"]
     caption = f"Rollouts of the training: means over the first and over the last {SMOOTH} steps."
     return Table("trainings", "Trainings", caption, header, lines)
@@ -128,7 +128,7 @@ def seconds_table(rows: Sequence[Row]) -> Table:
         for name, part in (("first ten", slice(WARM, WARM + SMOOTH)), ("last ten", slice(-SMOOTH, None))):
             phases = [training["phase_seconds"].get(phase, [0.0])[part] or [0.0] for phase in PHASE_TITLES]
             means = [float(np.mean(values)) for values in (training["step_seconds"][part], *phases)]
-            line = [label(row), text(name), number(means[0]), *(number(mean, digits=2) for mean in means[1:])]
+            line = [label(row), Cell(name), number(means[0]), *(number(mean, digits=2) for mean in means[1:])]
             line.append(number(float(np.mean(training["log"]["tokens"][part])), digits=0))
             lines.append([*line, number(row["runs_a_card"], digits=0), number(training["card_gib"], digits=0)])
     header = ["", "Steps", "Seconds", *PHASE_TITLES.values(), "Tokens", "Runs a card", "GiB of the card"]
@@ -162,7 +162,7 @@ def collapse_table(rows: Sequence[Row]) -> Table:
     lines = []
     for row in sorted(rows, key=lambda row: (row["seed"], list(COLLAPSE_LABELS).index(row["method"]))):
         steps = min(row["training"]["steps"], COLLAPSE_STEPS)
-        name = text(f"{COLLAPSE_LABELS[row['method']]}, seed {row['seed']}")
+        name = Cell(f"{COLLAPSE_LABELS[row['method']]}, seed {row['seed']}")
         lines.append([name, number(steps, digits=0), *_ends(row, COLLAPSE_COLUMNS, steps)])
     caption = (
         f"Rollouts of the training: means over the first {SMOOTH} steps and over the last {SMOOTH} of those that are "
@@ -242,7 +242,7 @@ def pairs_table(rows: Sequence[Row], start: Row) -> Table:
         if len(found) > 1:
             means = list(map(over_pairs, zip(*found, strict=True)))
             points, logs = means[: -len(BANDS)], means[-len(BANDS) :]
-            name = text(f"{METHODS[method]}, {len(found)} pairs")
+            name = Cell(f"{METHODS[method]}, {len(found)} pairs")
             lines.append([name, *(number(of, 100, signed=True) for of in points), *map(_percent, logs)])
     header = ["", "Points, benchmarks", *(f"{what}, {band}" for what in ("Points", "Tokens") for band in BANDS)]
     caption = (

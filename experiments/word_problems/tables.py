@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from coda_trl.evaluation.bootstrap import NUM_RESAMPLES
-from coda_trl.report.elements import MISSING, Cell, Table, difference, number, text
+from coda_trl.report.elements import MISSING, Cell, Table, difference, number
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
 
@@ -103,7 +103,7 @@ def _one_by_one(key: str, title: str, caption: str, header: Sequence[str], cells
     """A row for every run that has cells, method by method."""
     lines = []
     for name, start, seed in sorted(cells, key=lambda run: (METHODS.index(run[0]), *run[1:])):
-        lines.append([*map(text, [RUNS[name].label, str(start), str(seed), *cells[name, start, seed]])])
+        lines.append([*map(Cell, [RUNS[name].label, str(start), str(seed), *cells[name, start, seed]])])
     return Table(key, title, caption, ["", "Warm start", "Seed", *header], lines)
 
 
@@ -149,7 +149,7 @@ def rollout_pairs(rows: Sequence[Row]) -> Table:
         mine, theirs = means.loc[name].align(means.loc["grpo"], join="inner", axis=0)
         pairs = (mine - theirs).to_numpy()
         if len(pairs):
-            cells: list[Cell] = [text(RUNS[name].label), text(str(len(pairs)))]
+            cells: list[Cell] = [Cell(RUNS[name].label), Cell(str(len(pairs)))]
             for (_, _, digits), column in zip(LAST_COLUMNS.values(), pairs.T, strict=True):
                 # There are no problems to resample.
                 cells.append(difference(over_seeds(np.tile(column[:, None], 1 + NUM_RESAMPLES)), digits))
@@ -177,10 +177,10 @@ def by_pair(rows: Sequence[Row]) -> Table:
             coda, grpo = (of.assign(Average=of.mean(axis=1)) for of in runs)
             points, percent = 100 * (coda - grpo).loc["accuracy"], 100 * ((coda / grpo).loc["tokens"] - 1)
             cells = [
-                text(f"{number(a, signed=True).text} / {number(b, digits=0, signed=True, unit='%').text}")
+                Cell(f"{number(a, signed=True).text} / {number(b, digits=0, signed=True, unit='%').text}")
                 for a, b in zip(points, percent, strict=True)
             ]
-            lines.append([text(str(start)), text(str(seed)), *cells])
+            lines.append([Cell(str(start)), Cell(str(seed)), *cells])
     return Table(
         key="pairs",
         title="CODA against GRPO of the same warm start and seed",

@@ -7,7 +7,7 @@ import pytest
 from coda_trl.evaluation import Benchmark, EvaluationConfig, read_samples
 from coda_trl.evaluation.runner import evaluate
 from coda_trl.ladder import CHECKPOINT, RUNGS, ends_in_sum, sample_problem
-from coda_trl.ladder.dataset import as_row
+from coda_trl.ladder.problems import as_row
 
 
 @pytest.fixture(scope="module")
