@@ -22,7 +22,18 @@ from .claims import claims_table, verdict_table
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
 from .figures import SMOOTH, draw_bands, draw_steps
-from .measures import BANDS, TITLES, average_accuracy, in_percent, log_ratio, of_bands, outcomes_of, over_pairs, pairs
+from .measures import (
+    BANDS,
+    TITLES,
+    UNCUT,
+    average_accuracy,
+    in_percent,
+    log_ratio,
+    of_bands,
+    outcomes_of,
+    over_pairs,
+    pairs,
+)
 from .run import ENOUGH, HERE, RESULTS, SEEDS, STEPS
 
 METHODS = {"start": "Start", "grpo": "GRPO", "coda": "CODA", "vlp": "VLP", "asrr": "ASRR", "linear": "Linear"}
@@ -231,7 +242,7 @@ def pairs_table(rows: Sequence[Row], start: Row) -> Table:
         found = []
         for run, reference in pairs(rows, method):
             mine, theirs = of_bands(run, start), of_bands(reference, start)
-            points = [average_accuracy(run) - average_accuracy(reference)]
+            points = [average_accuracy(run, names) - average_accuracy(reference, names) for names in (TITLES, UNCUT)]
             points += [mine[band]["correct"].mean() - theirs[band]["correct"].mean() for band in BANDS]
             logs = [
                 log_ratio(*(of[band]["tokens"].to_numpy() for of in (mine, theirs)), benchmark_seed(band))
@@ -244,11 +255,17 @@ def pairs_table(rows: Sequence[Row], start: Row) -> Table:
             points, logs = means[: -len(BANDS)], means[-len(BANDS) :]
             name = Cell(f"{METHODS[method]}, {len(found)} pairs")
             lines.append([name, *(number(of, 100, signed=True) for of in points), *map(_percent, logs)])
-    header = ["", "Points, benchmarks", *(f"{what}, {band}" for what in ("Points", "Tokens") for band in BANDS)]
+    header = [
+        "",
+        "Points, benchmarks",
+        "Points, hardly cut off",
+        *(f"{what}, {band}" for what in ("Points", "Tokens") for band in BANDS),
+    ]
     caption = (
-        "Difference to GRPO of the same seed: points of accuracy, benchmarks weighing equally and problems by "
-        "difficulty, and tokens. Brackets: 95%, for a pair over problems (which are resampled: not what another seed "
-        "would give), over pairs (Student's t) where there are several."
+        "Difference to GRPO of the same seed: points of accuracy, benchmarks weighing equally (all six; "
+        f"{', '.join(map(TITLES.get, UNCUT))}) and problems by difficulty, and tokens. Brackets: 95%, for a pair over "
+        "problems (which are resampled: not what another seed would give), over pairs (Student's t) where there are "
+        "several."
     )
     return Table("pairs", "Against GRPO, by difficulty", caption, header, lines)
 
