@@ -1,5 +1,7 @@
 """Metrics, intervals and comparisons on samples whose answers can be worked out by hand."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from made_samples import sample
@@ -124,6 +126,19 @@ def test_the_fewer_the_problems_the_wider_the_interval():
     # Student's t at 97.5% (2.776, 2.262, 2.045, 1.962) times sqrt(n / (n - 1)), on both sides.
     expected = [2 * t * (n / (n - 1)) ** 0.5 for t, n in ((2.776, 5), (2.262, 10), (2.045, 30), (1.962, 1000))]
     assert widths == pytest.approx(expected, rel=0.05)
+
+
+def test_very_many_problems_are_resampled_in_bundles_and_stay_paired():
+    rng, problems = np.random.default_rng(0), 90_000
+    lengths = rng.lognormal(5, 1, size=problems)
+    ratios = [Ratio(lengths * factor, np.ones(problems)) for factor in (1.0, 0.9)]
+    tracemalloc.start()
+    result = estimate(ratios[0])
+    assert tracemalloc.get_traced_memory()[1] < 2**28  # bytes; draws of single problems took more than a gigabyte
+    tracemalloc.stop()
+    assert result.high - result.low == pytest.approx(2 * 1.96 * lengths.std() / problems**0.5, rel=0.06)
+    mine, theirs = map(replicates, ratios)
+    assert mine * 0.9 == pytest.approx(theirs)  # bundle by bundle the same draws
 
 
 def test_few_problems_have_no_interval():

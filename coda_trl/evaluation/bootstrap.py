@@ -13,6 +13,9 @@ Where hardly a problem differs from the others (nearly all are right, say), resa
 would: no failure in P problems is compatible with a share of 3/P that fail (the "rule of three"). So every resample of
 a rate then gets a random number of problems at either extreme: 0.6 times a chi-squared number, below 3 in 97.5% of
 cases. Rates that are averaged get as many together.
+
+Of more than [`MOST_UNITS`] problems, bundles drawn at random are resampled in their place, for time and memory: sums
+over bundles vary as much as sums over problems do, and 4,096 of them give the width of an interval to about 1%.
 """
 
 from dataclasses import dataclass
@@ -27,6 +30,7 @@ NUM_RESAMPLES = 2000
 CONFIDENCE = 0.95
 MIN_PROBLEMS = 6
 FEW_DIFFER = 10
+MOST_UNITS = 4096
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,12 @@ def _draw_counts(num_problems: int, num_resamples: int, seed: int) -> np.ndarray
     return counts.astype(np.uint16)
 
 
+@lru_cache(maxsize=16)
+def _bundles(num_problems: int, seed: int) -> np.ndarray:
+    """Bundle of every problem, of almost equal size."""
+    return np.random.default_rng((seed, num_problems, MOST_UNITS)).permutation(num_problems) % MOST_UNITS
+
+
 def _unseen(ratio: Ratio, seed: int, averaged: int) -> np.ndarray | float:
     """What problems at the extremes of a rate, of which few or none were drawn, add to each replicate."""
     counted = ratio.denominator > 0
@@ -72,7 +82,10 @@ def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
     """
     if not len(ratio.numerator):
         return np.full(NUM_RESAMPLES, np.nan)
-    columns = np.stack([ratio.numerator, ratio.denominator], axis=1)
+    columns = [ratio.numerator, ratio.denominator]
+    if len(ratio.numerator) > MOST_UNITS:
+        columns = [np.bincount(_bundles(len(column), seed), weights=column) for column in columns]
+    columns = np.stack(columns, axis=1)
     counts = _draw_counts(len(columns), NUM_RESAMPLES, seed)
     sums = np.empty((NUM_RESAMPLES, 2))
     for start in range(0, NUM_RESAMPLES, 32):  # in slices that a cache holds in double precision
