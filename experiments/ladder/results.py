@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from coda_trl.analysis import difficulty_buckets
 from coda_trl.evaluation import Estimate, Ratio
-from coda_trl.evaluation.bootstrap import CONFIDENCE, NUM_RESAMPLES, interval, replicates
+from coda_trl.evaluation.bootstrap import CONFIDENCE, NUM_RESAMPLES, replicates
 from coda_trl.evaluation.comparison import benchmark_seed
 from coda_trl.evaluation.metrics import SHARE
 
@@ -117,7 +117,7 @@ def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CON
     if has_seeds:
         error = rows[:, 0].std(ddof=1) / np.sqrt(count)
         draws = draws + error * np.random.default_rng(0).standard_t(count - 1, size=draws.shape)
-    low, high = interval(draws, confidence)
+    low, high = np.percentile(draws, [50 * (1 - confidence), 50 * (1 + confidence)]).tolist()
     return Estimate(mean, min(low, mean), max(high, mean))
 
 
