@@ -97,23 +97,21 @@ def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
 
 
 @lru_cache(maxsize=1024)
-def _tail(num_problems: int, confidence: float) -> float:
-    """Share of replicates below the lower end, so that so few problems give an interval of this confidence."""
-    z, degrees = NormalDist().inv_cdf((1 + confidence) / 2), num_problems - 1
+def _tail(num_problems: int) -> float:
+    """Share of replicates below the lower end, so that so few problems give an interval of 95% confidence."""
+    z, degrees = NormalDist().inv_cdf((1 + CONFIDENCE) / 2), num_problems - 1
     # Student's t by its expansion in 1 / degrees (Abramowitz and Stegun, 26.7.5).
     t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
     t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
     return NormalDist().cdf(-t * (num_problems / degrees) ** 0.5)
 
 
-def interval(
-    values: np.ndarray, confidence: float = CONFIDENCE, num_problems: int | None = None
-) -> tuple[float, float]:
+def interval(values: np.ndarray, num_problems: int) -> tuple[float, float]:
     """
-    Interval of the replicates that are not NaN, of so many resampled problems (at least 2; very many by default): the
-    fewer, the further out its ends.
+    95% interval of the replicates that are not NaN, of so many resampled problems (at least 2): the fewer, the further
+    out its ends.
     """
-    tail = 50 * (1 - confidence) if num_problems is None else 100 * _tail(num_problems, confidence)
+    tail = 100 * _tail(num_problems)
     low, high = np.nanpercentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
@@ -146,5 +144,5 @@ def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
     """Value and replicates as an estimate. Of an average over benchmarks, `num_problems` is that of the smallest."""
     if num_problems < MIN_PROBLEMS or np.isnan(value) or np.isnan(values).all():
         return Estimate(value)
-    low, high = interval(values, num_problems=num_problems)
+    low, high = interval(values, num_problems)
     return Estimate(value, min(low, value), max(high, value))  # unseen problems pull a rate of 1 to below
