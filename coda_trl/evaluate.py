@@ -21,6 +21,7 @@ from .evaluation.models import locate
 from .evaluation.runner import evaluate
 from .help_texts import help_from_docstring
 from .loading import parse_settings
+from .progress import hide_bars
 
 
 @help_from_docstring
@@ -56,6 +57,8 @@ def show(result: dict[str, Any]) -> str:
 
 @command
 def main() -> None:
+    if not sys.stderr.isatty():
+        hide_bars()
     try:
         config, arguments = parse_settings(sys.argv[1:], (EvaluationConfig, BenchmarkArguments))
         locate(*config.place)  # a wrong path, before data is fetched

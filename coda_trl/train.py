@@ -45,6 +45,7 @@ from .loading import (
     load_tokenizer,
     parse_settings,
 )
+from .progress import hide_bars, show_steps
 from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished, lock
 from .trainer import CodaGRPOTrainer
 
@@ -155,6 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         logger.error("%s", problem)
         return 2
     if plan.dry_run:
+        if not sys.stderr.isatty():
+            hide_bars()
         return dry_run(plan, lambda config: parse(argv, config))
     try:
         with ExitStack() as held:
@@ -173,6 +176,11 @@ def train(
 ) -> int:
     """Trains, or resumes a training, in a folder that is locked as long as `held` is open. Returns the exit status."""
     logging.getLogger("coda_trl").setLevel(logging.INFO if args.process_index == 0 else logging.ERROR)
+    args.disable_tqdm |= not sys.stderr.isatty()  # in a file, a bar is one endless line
+    if args.num_completions_to_print is None:
+        args.num_completions_to_print = 0  # the table is too wide for a terminal; all are in `completions/`
+    if args.disable_tqdm or args.process_index:
+        hide_bars()
     try:
         rewards = find_rewards(reward_args, args)
         check_arguments(data_args, args, model_args)
@@ -227,6 +235,8 @@ def train(
     except (OSError, ValueError) as problem:
         logger.error("%s", problem)
         return 1
+    show_steps(trainer)
+    hide_bars()  # one for each checkpoint that is written
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(args.output_dir)

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import torch
+import yaml
 from matplotlib import rc_context
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -37,6 +38,11 @@ EASY_RUNGS = (1, 2, 3)
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864"}
 
 
+def steps_to_make(method: str) -> int:
+    """As its recipe says."""
+    return yaml.safe_load((ROOT / f"recipes/ladder/{method}.yaml").read_text())["max_steps"]
+
+
 def start_training(method: str) -> subprocess.Popen:
     """Starts one run with its recipe, as a user would; its output goes to a log."""
     command = [sys.executable, "recipes/train.py", "--config", f"recipes/ladder/{method}.yaml"]
@@ -50,10 +56,9 @@ def start_training(method: str) -> subprocess.Popen:
         )
 
 
-def read_steps(log: str) -> tuple[int, int] | None:
-    """Steps made and to make, by the trainer's bar: the one without a name, unlike those of files read and written."""
-    bars = re.findall(r"^ *\d+%\|.*\| (\d+)/(\d+) \[", log, re.MULTILINE)
-    return (int(bars[-1][0]), int(bars[-1][1])) if bars else None
+def read_step(log: str) -> int:
+    """The last step that a training has logged."""
+    return max(map(int, re.findall(r"^step (\d+)/", log, re.MULTILINE)), default=0)
 
 
 def train() -> None:
@@ -71,16 +76,17 @@ def train() -> None:
         for method in METHODS:
             processes[method] = start_training(method)
         with Progress(*columns) as progress:
-            tasks = {method: progress.add_task(f"Training {METHODS[method]}", total=None) for method in METHODS}
+            tasks = {
+                method: progress.add_task(f"Training {label}", total=steps_to_make(method))
+                for method, label in METHODS.items()
+            }
             while any(process.poll() is None for process in processes.values()):
                 for method, task in tasks.items():
-                    steps = read_steps((OUT / f"{method}.log").read_text())
-                    if steps:
-                        progress.update(task, completed=steps[0], total=steps[1])
+                    progress.update(task, completed=read_step((OUT / f"{method}.log").read_text()))
                 time.sleep(0.5)
-            for task in tasks.values():
-                total = progress.tasks[task].total
-                progress.update(task, completed=total)
+            for method, task in tasks.items():
+                if processes[method].returncode == 0:  # it may have been finished before
+                    progress.update(task, completed=progress.tasks[task].total)
     except KeyboardInterrupt:
         for ending in endings:
             signal.signal(ending, signal.SIG_IGN)

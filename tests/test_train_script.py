@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -401,11 +403,21 @@ def test_help_explains_overlays_and_lists_every_kind_of_argument(capsys):
     assert "docs/reference/config.md" in "".join(text.splitlines()[-3:])
 
 
-def test_the_quickstart_counts_the_trainers_steps_and_no_files():
-    read_steps = runpy.run_path(str(PATH.parent / "quickstart.py"))["read_steps"]
-    log = "Loading weights: 100%|####| 35/35 [00:00<00:00, 9.0it/s]\n"
-    assert read_steps(log) is None
-    log += "  0%|    | 0/100 [00:00<?, ?it/s]\n{'reward': '0.8'}\n 55%|##  | 55/100 [01:05<01:10, 1.2s/it]"
-    assert read_steps(log) == (55, 100)
-    log += "\n100%|####| 100/100 [02:32<00:00, 1.5s/it]\nWriting model shards: 100%|####| 1/1 [00:00<00:00, 4.0it/s]\n"
-    assert read_steps(log) == (100, 100)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_log_is_a_line_of_80_characters_which_the_quickstart_counts(recipe, monkeypatch, capfd, terminal):
+    """All metrics were a dictionary of 60, and answers a table whose columns had five characters."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    command = [*recipe, *"--max_steps 2 --logging_steps 1 --log_completions --disable_tqdm false".split()]
+    command += "--eval_dataset ladder=4 --eval_strategy steps --eval_steps 2 --per_device_eval_batch_size 4".split()
+    assert TRAIN.main(command) == 0
+    out, err = capfd.readouterr()
+    lines = re.findall("step .*", err)
+    assert out == "" and max(map(len, lines)) <= 80 and ("2/2 [" in err) is terminal
+    numbers = r"accuracy 0%  reward 0\.00  \d tokens  easy 0%  hard 100%"
+    expected = f"1/2  {numbers}  .* s", f"2/2  {numbers}  .* s", f"2/2  eval  {numbers}", "2/2  done after .* s"
+    for line, pattern in zip(lines, expected, strict=True):
+        assert re.fullmatch(f"step {pattern}", line), line
+    quickstart = runpy.run_path(str(PATH.parent / "quickstart.py"))
+    if not terminal:
+        assert [quickstart["read_step"](text) for text in ("", err.partition("step 2")[0], err)] == [0, 1, 2]
+    assert quickstart["steps_to_make"]("coda") == 100

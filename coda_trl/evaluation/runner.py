@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import sys
 import time
 import zlib
 from collections.abc import Sequence
@@ -199,7 +200,8 @@ def _generate(
     total = config.n * len(problems)
     done = total - sum(request.num_samples for request in requests)
     session, start, saved = summary["sessions"][-1], time.monotonic(), 0.0
-    bar = tqdm(total=total, initial=done, unit="sample", desc=Path(config.output_dir).name)
+    every = 0.1 if sys.stderr.isatty() else 60  # seconds; in a file, bars do not replace each other
+    bar = tqdm(total=total, initial=done, unit="sample", desc=Path(config.output_dir).name, mininterval=every)
     with bar as progress, closing(engine.generate(requests)) as groups:  # an error ends the replicas at once
         for generations in groups:
             writer.write(_grade(generations, problems))

@@ -124,7 +124,7 @@ def _report(comparison: ComparedRuns, out: Path, title: str, write: Callable[...
     if all_benchmarks(shown):
         parts = [headline, main_results, buckets, optimality, reasoning, training]
     parts += [checkpoints] if comparison.checkpoints else []
-    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section")]
+    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section", disable=None)]
     name = comparison.reference.name if comparison.reference else None
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
     about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
@@ -178,7 +178,7 @@ def _compare(
     runs: Mapping[str, Folders],
 ) -> ComparedRuns:
     loaded = {}
-    for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run"):
+    for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run", disable=None):
         loaded[name] = load_run(name, _listed(folders), split_by, benchmarks)
     main = {name: run for name, run in loaded.items() if run.checkpoint is None}
     for name in difficulty:

@@ -1,0 +1,57 @@
+"""What a terminal or a log file shows of a training: a line a log, not all of its sixty metrics."""
+
+import sys
+from typing import Any
+
+from datasets import disable_progress_bars
+from tqdm.auto import tqdm
+from transformers import PrinterCallback, ProgressCallback, Trainer
+from transformers.trainer import DEFAULT_PROGRESS_CALLBACK
+from transformers.utils import logging
+
+_SHOWN = {
+    "coda/mean_score": "accuracy {:.0%}",
+    "reward": "reward {:.2f}",
+    "completions/mean_length": "{:,.0f} tokens",
+    "coda/easy/share": "easy {:.0%}",
+    "coda/hard/share": "hard {:.0%}",
+}
+
+
+def log_line(step: int, max_steps: int, logs: dict[str, Any]) -> str:
+    """The numbers of a log that say how a run goes, at most 80 characters for up to 999 steps."""
+    if "train_runtime" in logs:  # the last one
+        return f"step {step}/{max_steps}  done after {logs['train_runtime']:,.0f} s"
+    evaluated = [key.removesuffix("_runtime") for key in logs if key.startswith("eval_") and key.endswith("_runtime")]
+    prefix = "eval_" if evaluated else ""
+    numbers = [form.format(logs[prefix + key]) for key, form in _SHOWN.items() if logs.get(prefix + key) is not None]
+    if (seconds := logs.get("step_time")) is not None:
+        numbers.append(f"{seconds:,.{int(seconds < 10)}f} s")
+    return "  ".join([f"step {step}/{max_steps}", *(name.replace("_", " ", 1) for name in evaluated), *numbers])
+
+
+class StepLines(PrinterCallback):
+    """A line a log."""
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_world_process_zero:  # above the bar, and in order with what is logged otherwise
+            tqdm.write(log_line(state.global_step, state.max_steps, logs), file=sys.stderr)
+
+
+class StepBar(ProgressCallback):
+    """The same, and a progress bar."""
+
+    on_log = StepLines.on_log
+
+
+def show_steps(trainer: Trainer) -> None:
+    """Lets a trainer show these lines in place of all metrics, which stay in `trainer_state.json` and in trackers."""
+    for usual in (PrinterCallback, DEFAULT_PROGRESS_CALLBACK):
+        trainer.remove_callback(usual)
+    trainer.add_callback(StepLines if trainer.args.disable_tqdm else StepBar)
+
+
+def hide_bars() -> None:
+    """Hides the bars of datasets and transformers."""
+    disable_progress_bars()
+    logging.disable_progress_bar()
