@@ -263,7 +263,7 @@ AMC23 = (DATA / "amc23.jsonl").read_bytes()
     ("name", "content", "message"),
     [
         ("broken.jsonl", AMC23 + AMC23[: len(AMC23) // 2], r"broken\.jsonl, line \d+, is not JSON"),
-        ("cut.jsonl.gz", gzip.compress(AMC23)[:-30], r"cut\.jsonl\.gz is damaged"),
+        ("cut.jsonl.gz", gzip.compress(AMC23, mtime=0)[:-30], r"cut\.jsonl\.gz is damaged"),
         ("plain.jsonl.gz", AMC23, r"plain\.jsonl\.gz is damaged"),
         ("text.parquet", AMC23, "not a readable parquet file"),
         ("empty.jsonl", b"", "holds no rows"),
