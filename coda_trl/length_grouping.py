@@ -3,9 +3,11 @@
 import functools
 import math
 import warnings
+from pathlib import Path
 
 import torch
 from accelerate.utils import gather, is_peft_model
+from datasets import Dataset
 from transformers.utils.generic import is_flash_attention_requested
 from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
@@ -14,6 +16,7 @@ from typing_extensions import override
 
 from .compatibility import check_overrides, scores_by_calling
 from .config import LengthGroupedGRPOConfig
+from .data_checks import check_number_of_prompts
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 from .padding import values_ignore_padding
 
@@ -54,14 +57,17 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     Raises:
         RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
         TypeError: If `args` is not a [`LengthGroupedGRPOConfig`].
+        ValueError: If the dataset holds fewer prompts than a batch.
     """
 
     _config_class = LengthGroupedGRPOConfig
 
     @functools.wraps(GRPOTrainer.__init__)
-    def __init__(self, model, reward_funcs=None, args=None, *others, **options):
+    def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, eval_dataset=None, *others, **options):
         check_overrides(LengthGroupedGRPOTrainer)
-        super().__init__(model, reward_funcs, self._own_config(model, args), *others, **options)
+        args = self._own_config(model, args)
+        self._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
+        super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, *others, **options)
         peft_type = self.model.active_peft_config.peft_type.value if is_peft_model(self.model) else None
         self._model_ignores_padding = values_ignore_padding(self.model.config, peft_type)
         if self.args.length_grouping and not self._model_ignores_padding and self.accelerator.is_main_process:
@@ -71,6 +77,11 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
                 "wherever padding is. Set it to False.",
                 stacklevel=2,
             )
+
+    def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
+        """Refuses and warns of what is known without the weights, which may take minutes to load."""
+        if isinstance(train_dataset, Dataset):
+            check_number_of_prompts(args, len(train_dataset))
 
     def _own_config(self, model, args):
         """`args` if it is of the trainer's class, or the default of TRL's trainers: named after the model."""
@@ -84,6 +95,15 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
                 "every field of GRPOConfig: put it in its place, or derive your class from it."
             )
         return args
+
+    @override
+    def create_model_card(self, *args, **options):
+        super().create_model_card(*args, **options)
+        card = Path(self.args.output_dir, "README.md")
+        if self.is_world_process_zero():  # what is not on the hub is called None
+            start = Path(get_config_model_id(self.model.config)).name
+            text = card.read_text(encoding="utf-8").replace("[None](https://huggingface.co/None)", f"`{start}`")
+            card.write_text(text.replace('model="None"', f'model="{self.args.output_dir}"'), encoding="utf-8")
 
     @override
     def create_accelerator_and_postprocess(self):

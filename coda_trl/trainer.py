@@ -16,7 +16,7 @@ from typing_extensions import override
 from .compatibility import check_overrides
 from .config import CodaGRPOConfig
 from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, says_right_or_wrong
-from .data_checks import check_budget_column, check_data, check_number_of_prompts, read_budgets
+from .data_checks import check_budget_column, check_data, read_budgets
 from .grading import opens_thinking
 from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
@@ -92,7 +92,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, eval_dataset=None, *others, **options):
         check_overrides(CodaGRPOTrainer)
         args = self._own_config(model, args)
-        self._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
+        if args.length_shaping != "coda":  # the model card is about that method, then
+            self._tag_names, self._paper = GRPOTrainer._tag_names, GRPOTrainer._paper
+            shaping = "" if args.length_shaping == "none" else f" whose rewards are shaped by {args.length_shaping}"
+            self._name = f"GRPO{shaping}"
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, *others, **options)
         self._base_column, guess = self._find_base_column(self.reward_func_names, args)
         self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
@@ -103,12 +106,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self._add_column_of_the_term()
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
-        """Refuses and warns of what is known without the weights, which may take minutes to load."""
-        if isinstance(train_dataset, Dataset):
-            check_number_of_prompts(args, len(train_dataset))
-            if args.length_shaping in NEED_BUDGET:
-                check_budget_column(args.length_shaping, train_dataset.column_names)
-                read_budgets(train_dataset["n_gold"])
+        super()._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
+        if isinstance(train_dataset, Dataset) and args.length_shaping in NEED_BUDGET:
+            check_budget_column(args.length_shaping, train_dataset.column_names)
+            read_budgets(train_dataset["n_gold"])
         rewards = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         is_function = [callable(reward) and not isinstance(reward, torch.nn.Module) for reward in rewards]
         if rewards and all(is_function) and options.get("environment_factory") is None:  # else TRL finds their names
@@ -117,10 +118,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             if options.get("rollout_func") is None:  # which may add columns
                 message = check_data(rewards, names, train_dataset, eval_dataset)
                 if message is not None and args.process_index == 0:
-                    warnings.warn(message, stacklevel=3)
+                    warnings.warn(message, stacklevel=4)
         if args.length_shaping != "none" and args.process_index == 0:
             for setting, message in args.contradictions():
-                warnings.warn(f"`{setting}`: {message}", stacklevel=3)
+                warnings.warn(f"`{setting}`: {message}", stacklevel=4)
 
     @staticmethod
     def _find_base_column(names, args):

@@ -14,7 +14,7 @@ from small_training import PROMPTS, SETTINGS, odd, right
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
 from trl.rewards import accuracy_reward
 
-from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, LengthGroupedGRPOTrainer
 
 CHAT = Dataset.from_list(
     [{"prompt": [{"role": "user", "content": f"{n} + 3 ="}], "solution": rf"\boxed{{{n + 3}}}"} for n in range(8)]
@@ -107,13 +107,14 @@ def test_batching_and_losses_of_trl(tiny_model, tmp_path, settings):
     assert all(torch.tensor(entry["loss"]).isfinite() for entry in trainer.state.log_history if "loss" in entry)
 
 
+@pytest.mark.parametrize("trainer", [CodaGRPOTrainer, LengthGroupedGRPOTrainer])
 @pytest.mark.parametrize("rows", [0, 1])
-def test_too_few_prompts_for_a_step_are_refused(tmp_path, rows):
+def test_too_few_prompts_for_a_step_are_refused(tmp_path, rows, trainer):
     """TRL trains no step then, and says so at the level of a log that scripts do not show."""
     with pytest.raises(
         ValueError, match=rf"{rows} prompts do not fill one batch of 2, .* `generation_batch_size` .now 8"
     ):
-        CodaGRPOTrainer("no/model", right, args(tmp_path), PROMPTS.select(range(rows)))
+        trainer("no/model", right, args(tmp_path), PROMPTS.select(range(rows)))
 
 
 def test_streamed_dataset(tiny_model, tmp_path):

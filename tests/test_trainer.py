@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from pathlib import Path
 
 import pytest
 import torch
@@ -189,6 +190,15 @@ def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
     assert "https://huggingface.co/papers/2603.08659" in card and "@article{wu2026coda" in card
     assert "@software{vonwerra2020trl" in card
     assert "- coda" in card and "- trl" in card
+    assert f"fine-tuned version of `{Path(tiny_model).name}`." in card and f'model="{tmp_path}"' in card
+    assert "None" not in card
+
+
+@pytest.mark.parametrize(("method", "name"), [("none", "GRPO,"), ("vlp", "GRPO whose rewards are shaped by vlp,")])
+def test_model_card_of_another_method_does_not_call_it_coda(tiny_model, tmp_path, method, name):
+    make(tiny_model, tmp_path, right, length_shaping=method).create_model_card(model_name="tiny")
+    card = (tmp_path / "README.md").read_text()
+    assert f"trained with {name} a method introduced in [DeepSeekMath" in card and "coda" not in card.lower()
 
 
 # What it refuses
