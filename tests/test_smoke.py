@@ -14,7 +14,7 @@ import torch
 from checks import check_learning, check_shaping, read_history, read_rollouts
 from child_processes import has_ended, wait_until
 from made_samples import read_lines, write_lines
-from processes import LAUNCH, Command, serve_command
+from processes import LAUNCH, Command, _visible, serve_command
 from smoke import CASES, Case, Place, run_case
 
 from coda_trl import shape_rewards
@@ -32,6 +32,14 @@ def run_script(script: str):
         return {}
 
     return run
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(None, "1"), ("2,3", "3")])
+def test_a_case_keeps_to_the_cards_that_the_smoke_test_was_given(monkeypatch, ours, theirs):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if ours is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ours)
+    assert _visible([1]) == {"CUDA_VISIBLE_DEVICES": theirs}
 
 
 def run_cases(cases: dict[str, Case], place: Place) -> dict:

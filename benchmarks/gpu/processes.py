@@ -99,8 +99,11 @@ def free_port() -> int:
 
 
 def _visible(cards: Sequence[int]) -> dict[str, str]:
-    """The variable that leaves a command these cards alone; on a CPU there are none to choose."""
-    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, cards))} if cards else {}
+    """The variable that leaves a command these of our cards alone; on a CPU there are none to choose."""
+    if not cards:
+        return {}
+    ours = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(max(cards) + 1)))
+    return {"CUDA_VISIBLE_DEVICES": ",".join(ours.split(",")[card] for card in cards)}
 
 
 def train(
