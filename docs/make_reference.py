@@ -19,21 +19,15 @@ OUT = Path(__file__).parent / "reference"
 PAGES = {
     "shaping": ("Shaping", ["coda_trl.shaping"]),
     "config": ("Configuration", ["coda_trl.config"]),
-    "trainer": ("Trainer", ["coda_trl.trainer", "coda_trl.length_grouping", "coda_trl.padding"]),
+    "trainer": ("Trainer", ["coda_trl.trainer", "coda_trl.length_grouping"]),
     "metrics": ("Metrics of training", ["coda_trl.metrics"]),
     "rewards": ("Reward functions", ["coda_trl.rewards"]),
     "grading": ("Grading", ["coda_trl.grading"]),
     "data": ("Data", ["coda_trl.data"]),
-    "evaluation": (
-        "Evaluation",
-        ["coda_trl.evaluation", "coda_trl.evaluation.loading", "coda_trl.evaluation.runner"],
-    ),
+    "evaluation": ("Evaluation", [f"coda_trl.evaluation{module}" for module in ("", ".loading", ".runner")]),
     "analysis": ("Analysis", ["coda_trl.analysis"]),
     "report": ("Report", ["coda_trl.report"]),
-    "dry_run": (
-        "Dry run",
-        ["coda_trl.dry_run", "coda_trl.dry_run.memory"],
-    ),
+    "dry_run": ("Dry run", ["coda_trl.dry_run"]),
     "ladder": ("Ladder", ["coda_trl.ladder", "coda_trl.evaluation.ladder"]),
 }
 LISTS = ("Args", "Parameters", "Attributes", "Raises")  # of entries with a name each
