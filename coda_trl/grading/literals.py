@@ -8,8 +8,6 @@ from functools import lru_cache
 from .normalize import WORDS
 from .units import Quantity
 
-MAX_DIGITS = 500
-
 _SIGN, _DECIMAL = "[+-]?", r"(?:\d+(?:\.\d*)?|\.\d+)"
 _TOP, _BOTTOM = (rf"(?P<{name}_sign>{_SIGN})\s*(?P<{name}>{_DECIMAL})" for name in ("top", "bottom"))
 _NUMBERS = [
@@ -38,7 +36,7 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 def literal_number(value: str) -> Fraction | None:
     r"""Exact value of an integer, decimal, fraction, mixed number or decimal times a power of ten, else `None`."""
     match = next(filter(None, (number.match(value) for number in _NUMBERS)), None)
-    if match is None or len(value) > MAX_DIGITS + 100:
+    if match is None:
         return None
     parts = defaultdict(str, match.groupdict(""))
     inner_signs = parts["top_sign"] + parts["bottom_sign"]

@@ -57,7 +57,6 @@ _SYNONYMS = {
 }  # fmt: skip
 _CANONICAL = {name: command for command, names in _SYNONYMS.items() for name in names.split()}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-_CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^\s*(\w+)\s*\\choose(?![A-Za-z])\s*(\w+)\s*$")
 _ARGUMENT = r"\s*(\\[A-Za-z]+|[A-Za-z\d])"
 _WITH_ARGUMENTS = re.compile(
     rf"(\\(?:frac|binom)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}(?:{_ARGUMENT})?"
@@ -146,7 +145,6 @@ def normalize(text: str) -> str:
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
-    text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))

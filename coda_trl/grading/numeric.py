@@ -8,7 +8,6 @@ their true values: if two numeric values differ, so do the expressions. What nei
 here, is left to computer algebra.
 """
 
-import cmath
 import hashlib
 import math
 import re
@@ -238,32 +237,11 @@ class _Evaluator:
         if name == "sqrt":
             index = self.group("[", "]") if self.peek() == "[" else Fraction(2)
             return self.raised(self.group(), 1 / index)
-        if name == "binom":
-            return self.binomial(self.group(), self.group())
-        if name == "ln":
-            return self.logarithm(self.constant("e", math.e))
-        if name == "log" and self.take("_"):
-            return self.logarithm(self.group())
         if name == "pi":
             return self.constant(name, math.pi)
         if name in GREEK and self.peek() != "_":
             return self.symbol(name)
         raise _Unknown
-
-    def binomial(self, top: Number, bottom: Number) -> Number:
-        n, k = int(top.real), int(bottom.real)
-        if (n, k) != (top, bottom) or not 0 <= k <= n <= MAX_POWER:
-            raise _Unknown
-        value = Fraction(math.comb(n, k))
-        return self.bounded(value) if self.formal else complex(value)
-
-    def logarithm(self, base: Number) -> Number:
-        argument = self.atom()
-        if self.peek() == "^" or _FACTOR.match(self.peek()):  # does `\ln 2x` end before the `x`?
-            raise _Unknown
-        if self.formal:
-            return self.constant(f"log({argument})/{base}", 0)
-        return cmath.log(argument) / cmath.log(base)
 
     def raised(self, base: Number, exponent: Number) -> Number:
         if not self.formal:

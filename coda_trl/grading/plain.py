@@ -20,19 +20,17 @@ _AROUND = {
 }  # fmt: skip
 
 _NAME = re.compile(r"(?<![\\A-Za-z_])(?<!_\{)[A-Za-z]{2,}")
-_CALL = re.compile(r"(?<![\\A-Za-z])(cbrt|abs|factorial)\s*(?=\()")
-_ROOT_OR_POWER = re.compile(r"(?:(?<![A-Za-z])\\?(sqrt)|(\^))\s*(?=\()")
-_REWRITTEN = [
-    (re.compile(r">="), r"\\ge "),
-    (re.compile(r"<="), r"\\le "),
-    (re.compile(r"!=(?!=)"), r"\\neq "),
-    (re.compile(r"(?<=[)\]])\s*[Uu]\s*(?=[(\[])"), r" \\cup "),
-    (re.compile(r"(?<![\\A-Za-z])sqrt(?=\d)(\d+)"), r"\\sqrt{\1}"),
-    (re.compile(r"(?<![\\A-Za-z])sec(?=\()"), r"\\sec"),  # `30 sec` is a time
-    (re.compile(r"(?<=[\w)}\]!'|])(?:\*\*| \*\* )(?=[\w(\\{+-])"), "^"),
-    (re.compile(r"(?<=[\w)}\]!'|])(?:\*| \* )(?=[\w(\\{|])"), r"\\cdot "),  # and no emphasis, as in `*A* or *B*`
-]
-_LOG_BASE = re.compile(r"(?<![\\A-Za-z])log(2|10)\s*(?=\()")
+_CALL = re.compile(r"(?:(?<![A-Za-z])\\?(sqrt|cbrt|abs|factorial)|(\^))\s*(?=\()")
+_REWRITTEN = {
+    r">=": r"\\ge ",
+    r"<=": r"\\le ",
+    r"!=(?!=)": r"\\neq ",
+    r"(?<=[)\]])\s*[Uu]\s*(?=[(\[])": r" \\cup ",
+    r"(?<![\\A-Za-z])log(2|10)(?=\()": r"\\log_{\1}",
+    r"(?<![\\A-Za-z])sec(?=\()": r"\\sec",  # `30 sec` is a time
+    r"(?<=[\w)}\]!'|])(?:\*\*| \*\* )(?=[\w(\\{+-])": "^",
+    r"(?<=[\w)}\]!'|])(?:\*| \* )(?=[\w(\\{|])": r"\\cdot ",  # and no emphasis, as in `*A* or *B*`
+}
 _OPERATOR = re.compile(r"[*/^()+=\d-]")
 _OUTSIDE = re.compile(r"⟦[^⟧]*⟧|\\(?!cdot)[A-Za-z]+(?:\s*\{[A-Za-z]+\})?")
 _UNKNOWN_CALL = re.compile(r"(?<![A-Za-z])([A-Za-z]{3,})\(")
@@ -41,13 +39,13 @@ _UNKNOWN_FACTOR = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\s*(?:\*|\\cdot)|(?:\*
 
 def plain_to_latex(text: str) -> str:
     r"""`3\cdot \cos(\sqrt{980/7}\cdot t)` of `3*cos(sqrt(980/7)*t)`; text that is not plain mathematics stays."""
-    for pattern, latex in _REWRITTEN:
-        text = pattern.sub(latex, text)
+    for pattern, latex in _REWRITTEN.items():
+        text = re.sub(pattern, latex, text)
+    text = _around(text)
     names = set(_NAME.findall(_OUTSIDE.sub(" ", text)))
-    if names and names <= _NAMES.keys() | _AROUND.keys() and (_OPERATOR.search(text) or names <= _CONSTANTS.keys()):
-        text = _around(_LOG_BASE.sub(r"\\log_{\1}", text), _CALL)
+    if names and names <= _NAMES.keys() and (_OPERATOR.search(text) or names <= _CONSTANTS.keys()):
         text = _NAME.sub(_command, text)
-    return _around(text, _ROOT_OR_POWER)
+    return text
 
 
 def is_unknown(text: str) -> bool:
@@ -58,15 +56,14 @@ def is_unknown(text: str) -> bool:
 
 
 def _command(name: re.Match) -> str:
-    command = _NAMES.get(name.group(), name.group())
-    is_joined = command.startswith("\\") and name.string[name.end() : name.end() + 1].isalpha()
-    return command + " " if is_joined else command
+    is_joined = name.string[name.end() : name.end() + 1].isalpha()
+    return _NAMES.get(name.group(), name.group()) + " " * is_joined
 
 
-def _around(text: str, pattern: re.Pattern) -> str:
+def _around(text: str) -> str:
     """Puts what goes around an argument in the place of its parentheses."""
     start = 0
-    while call := pattern.search(text, start):
+    while call := _CALL.search(text, start):
         start = call.end()
         end = closing(text, start)
         if end is not None:

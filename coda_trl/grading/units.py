@@ -31,7 +31,6 @@ _UNITS = """
     celsius centigrade; fahrenheit; kelvin; radian rad; n newton; kn kilonewton; j joule; kj kilojoule; cal
     calorie; w watt; kw kilowatt; mw megawatt; v volt; unit
 """
-_PRIMES_OF = {"'": ("ft", "min"), '"': ("in", "s")}
 _UNIT_OF = {name: names.split()[0] for names in _UNITS.split(";") for name in names.split()}
 # Units of one or two letters that may stand after a number without `\text{}`; other short runs of letters are
 # variables.
@@ -95,7 +94,7 @@ def split_unit(text: str) -> Quantity:
         unit = _UNIT_OF.get(currency.group(1) or "$")
         text = text[: currency.start()]
     if primes := _PRIMES.search(text):
-        text, unit = primes.group(1), "'" if primes.group(2) == "'" else '"'
+        text, unit = primes.group(1), "ft" if primes.group(2) == "'" else "in"
     text = _SQUARED.sub(r"\2 \1", _ORDINAL.sub("", text))
     for pattern in (_MARKED, _BARE):
         if (match := pattern.search(text)) and _is_unit(match.group(1)):
@@ -121,8 +120,6 @@ def units_differ(one: str | None, other: str | None) -> bool:
     """
     if one is None or other is None or one == other:
         return False
-    if one in _PRIMES_OF or other in _PRIMES_OF:  # 5' is 5 feet or minutes
-        return other not in _PRIMES_OF.get(one, ()) and one not in _PRIMES_OF.get(other, ())
     shorter, longer = sorted((one, other), key=len)
     if shorter in _CURRENCIES and longer.startswith(f"{shorter}/"):  # $5 for 5 dollars per hour
         return False

@@ -21,7 +21,6 @@ MAX_POINT_DIGITS = 5000  # at a point that needs more, as `2^x` does for a large
 MAX_FRACTION_DIGITS = 100_000
 _SURE_DIGITS = 50  # of two values that agree, beyond the sizes of their terms
 _POINTS = 11
-_CORNER_DIGITS = 1000  # more than the size of a corner
 _ENOUGH_POINTS = 3
 
 _FUNCTIONS: dict[Any, Callable] = {
@@ -41,7 +40,7 @@ _FUNCTIONS: dict[Any, Callable] = {
     sympy.UnevaluatedExpr: lambda value: value,
 }
 _IN_PIECES = (sympy.Abs, sympy.floor, sympy.ceiling, sympy.sign, sympy.Max, sympy.Min)
-_RATIONAL = (sympy.Add, sympy.Mul, sympy.Pow, sympy.factorial, sympy.binomial, sympy.UnevaluatedExpr)
+_RATIONAL = (sympy.Add, sympy.Mul, sympy.factorial, sympy.binomial, sympy.UnevaluatedExpr)
 
 Number = mpmath.mpf | mpmath.mpc
 Point = dict[sympy.Expr, sympy.Rational]
@@ -135,27 +134,14 @@ def _points(one: sympy.Expr, other: sympy.Expr) -> list[Point]:
     return points
 
 
-def _corners(pieces: set[sympy.Expr], unknown: sympy.Expr, point: Point) -> set[sympy.Rational]:
+def _corners(pieces: set[sympy.Expr], unknown: sympy.Expr, point: Point) -> set[sympy.Expr]:
     """Where linear arguments of `|...|` are 0, and those of a maximum meet, if all other unknowns stay at a point."""
-    corners = set()
-    for piece in pieces:
-        for zero in [one - other for one, other in combinations(piece.args, 2)] or piece.args:
-            with suppress(ArithmeticError, ValueError, Undecided):
-                ends = [
-                    _Values(point | {unknown: sympy.Integer(end)}, _CORNER_DIGITS, False).value(zero) for end in (0, 1)
-                ]
-                with mpmath.workdps(_CORNER_DIGITS):
-                    corners.add(sympy.Rational(mpmath.nstr(mpmath.re(ends[0] / (ends[0] - ends[1])), 50)))
-    return corners
-
-
-def _is_fraction(expression: sympy.Expr) -> bool:
-    """Whether an expression is made of fractions by what makes fractions of fractions."""
-    if expression.is_Rational:
-        return True
-    if expression.is_Pow and not expression.exp.is_Integer:
-        return expression.exp == -1
-    return expression.func in _RATIONAL and all(map(_is_fraction, expression.args))
+    others = {other: value for other, value in point.items() if other != unknown}
+    zeros = [
+        zero for piece in pieces for zero in [one - other for one, other in combinations(piece.args, 2)] or piece.args
+    ]
+    solved = [sympy.solve_linear(zero.xreplace(others)) for zero in zeros if unknown.is_Symbol]
+    return {value for symbol, value in solved if symbol == unknown and value.is_real}
 
 
 def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, bool] | None:
@@ -171,7 +157,7 @@ def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, 
         rights = rough.value(answer), finer.value(answer)
         if _near(*lefts) and _near(*rights) and not _near(lefts[0], rights[0]):
             return False, is_real  # neither is noise, which depends on the digits
-        if not point and rough.magnitude < MAX_FRACTION_DIGITS and _is_fraction(gold) and _is_fraction(answer):
+        if not point and rough.is_rational and rough.magnitude < MAX_FRACTION_DIGITS:
             return gold.doit() == answer.doit(), is_real
         digits = 2 * int(rough.magnitude) + 2 * _SURE_DIGITS
         if point and digits > MAX_POINT_DIGITS:
@@ -198,6 +184,7 @@ class _Values:
         self.largest = mpmath.mpf(1)
         self.magnitude = 0.0
         self.is_real = True
+        self.is_rational = True
 
     def value(self, expression: sympy.Expr) -> Number:
         with mpmath.workdps(self.digits):
@@ -217,6 +204,7 @@ class _Values:
             top, bottom = mpmath.mpf(int(expression.p)), mpmath.mpf(int(expression.q))
             self.magnitude += _magnitude(top) + _magnitude(bottom)
             return top / bottom
+        self.is_rational &= expression.func in _RATIONAL or (expression.is_Pow and expression.exp.is_Integer)
         if expression.is_NumberSymbol:
             return mpmath.mpf(expression._as_mpf_val(mpmath.mp.prec))
         if expression is sympy.I:
