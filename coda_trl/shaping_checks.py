@@ -58,20 +58,16 @@ def check_batch(
         )
     if lengths.shape != rewards.shape:
         raise ValueError(f"`lengths` has shape {tuple(lengths.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-    valid = (rewards == 0) | (rewards == 1) | rewards.isnan()
-    if not valid.all():
-        raise ValueError(
-            f"`rewards` holds {rewards[~valid][0].item()!r}, but length shaping is defined for correctness rewards: "
-            "0, 1, or NaN where a rollout cannot be scored."
-        )
-    valid = (lengths >= 0) & (lengths < torch.inf)
-    if not valid.all():
-        raise ValueError(f"`lengths` holds {lengths[~valid][0].item()!r}, but must be token counts (0 or more).")
+    _check_values("rewards", rewards, (rewards == 0) | (rewards == 1) | rewards.isnan(), "0, 1, or NaN (unscorable)")
+    _check_values("lengths", lengths, (lengths >= 0) & (lengths < torch.inf), "token counts (0 or more)")
     if method in NEED_BUDGET:
         if n_gold is None:
             raise ValueError(f"`n_gold` is missing: method {method!r} needs the token budget of every rollout.")
         if n_gold.shape != rewards.shape:
             raise ValueError(f"`n_gold` has shape {tuple(n_gold.shape)}, but `rewards` has {tuple(rewards.shape)}.")
-        valid = (n_gold > 0) & (n_gold < torch.inf)
-        if not valid.all():
-            raise ValueError(f"`n_gold` holds {n_gold[~valid][0].item()!r}, but must be token budgets (above 0).")
+        _check_values("n_gold", n_gold, (n_gold > 0) & (n_gold < torch.inf), "token budgets (above 0)")
+
+
+def _check_values(name: str, values: torch.Tensor, valid: torch.Tensor, allowed: str) -> None:
+    if not valid.all():
+        raise ValueError(f"`{name}` holds {values[~valid][0].item()!r}, but must be {allowed}.")

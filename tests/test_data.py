@@ -339,14 +339,16 @@ def test_hard_set_is_below_ten_percent_solved(tmp_path, caplog):
 
 
 def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
-    with pytest.raises(DataError, match="runs the wrong way: it is 78.1 on average for 7 .* 18.9 for 11 plain"):
+    with pytest.raises(
+        DataError, match="runs the wrong way: 7 of 24 .* 11 like plain ones; on average it is 78.1 .* 18.9"
+    ):
         load_training_set(f"hard={annotated(tmp_path, hard=90.625, plain=3.0)}")
 
 
 @pytest.mark.parametrize(
     ("solved", "message"),
     [
-        ([0.05] * 12 + [0.9] * 12, "that is a fraction"),
+        ([0.05] * 12 + [0.9] * 12, "spans 0.05 to 0.9, but must be in 0..100, and no fraction"),
         ([5.0] * 12 + [101.0] * 12, "must be in 0..100"),
         ([float("nan")] * 24, "must be in 0..100"),
         ([50.0] * 24, "no difference beyond chance"),

@@ -34,28 +34,26 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
     standard error of the difference.
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
-    spans = f"`solved_percentage` spans {lowest:g} to {highest:g}"
-    if not (lowest >= 0 and highest <= 100):
-        raise DataError(f"{spans}, but must be in 0..100.")
-    if highest <= 1 and len(set(solved_percentage)) > 1:
-        raise DataError(f"{spans}: that is a fraction. Multiply it by 100.")
+    if not (lowest >= 0 and highest <= 100) or (highest <= 1 and len(set(solved_percentage)) > 1):
+        raise DataError(
+            f"`solved_percentage` spans {lowest:g} to {highest:g}, but must be in 0..100, and no fraction in 0..1."
+        )
     words = [len({match.lower() for match in _COMPETITION_WORDS.findall(problem)}) for problem in problems]
     hard = [solved for solved, count in zip(solved_percentage, words, strict=True) if count >= 2]
     plain = [solved for solved, count in zip(solved_percentage, words, strict=True) if count == 0]
-    cannot_tell = "Cannot tell which way `solved_percentage` runs: {}. Load the whole data set, not a part of it."
-    if not hard or not plain:
-        counts = f"{len(hard)} read like competition problems and {len(plain)} like plain ones"
-        raise DataError(cannot_tell.format(f"of {len(problems)} problems {counts}"))
-    hard_mean, plain_mean = mean(hard), mean(plain)
-    seen = (
-        f"it is {hard_mean:.1f} on average for {len(hard)} problems that read like competition problems, and "
-        f"{plain_mean:.1f} for {len(plain)} plain ones"
-    )
-    standard_error = math.sqrt(pvariance(hard) / len(hard) + pvariance(plain) / len(plain))
-    if hard_mean - plain_mean > standard_error:
+    seen = f"{len(hard)} of {len(problems)} problems read like competition problems, {len(plain)} like plain ones"
+    surplus = standard_error = 0.0
+    if hard and plain:
+        surplus = mean(hard) - mean(plain)
+        standard_error = math.sqrt(pvariance(hard) / len(hard) + pvariance(plain) / len(plain))
+        seen += f"; on average it is {mean(hard):.1f} for the former and {mean(plain):.1f} for the latter"
+    if surplus > standard_error:
         raise DataError(
             f"`solved_percentage` runs the wrong way: {seen}, but the harder ones must come out lower. It seems to "
             "hold a difficulty (100 minus the success rate); turn it round."
         )
-    if plain_mean - hard_mean <= standard_error:
-        raise DataError(cannot_tell.format(f"{seen}, which is no difference beyond chance"))
+    if -surplus <= standard_error:
+        raise DataError(
+            f"Cannot tell which way `solved_percentage` runs: {seen}, which is no difference beyond chance. Load the "
+            "whole data set, not a part of it."
+        )
