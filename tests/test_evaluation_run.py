@@ -344,6 +344,10 @@ def test_other_problems_settings_weights_or_a_smaller_n_in_the_same_folder_are_r
     trained.save_pretrained(model)
     with pytest.raises(ValueError, match="holds an evaluation with weights="):
         evaluate(settings(str(model), folder), [sums(3)])
+    for content in ('{"model": ', "[1]", "{}"):
+        (folder / "summary.json").write_text(content)
+        with pytest.raises(ValueError, match="summary.json is damaged or no summary of an evaluation .*: delete it"):
+            evaluate(settings(str(model), folder), [sums(3)])
 
 
 @pytest.mark.parametrize(

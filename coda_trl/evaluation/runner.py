@@ -249,21 +249,27 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
 def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples: bool) -> list[dict[str, float]]:
     if not path.exists() or not has_samples:  # nothing was drawn with earlier settings
         return []
-    summary = json.loads(path.read_text(encoding="utf-8"))
-    earlier = summary["settings"]
+    try:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        earlier, n_before, sessions = summary["settings"], summary["n"], summary["sessions"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path} is damaged or no summary of an evaluation ({error!r}): delete it if the samples beside it were "
+            "drawn with these settings, or choose another output_dir"
+        ) from error
     changed = [
         f"{name}={earlier.get(name)!r}, not {value!r}"
         for name, value in settings.items()
         if earlier.get(name) != value
     ]
-    if summary["n"] > n:
-        changed.append(f"n={summary['n']}, not {n}: n may grow, but not shrink")
+    if n_before > n:
+        changed.append(f"n={n_before}, not {n}: n may grow, but not shrink")
     if changed:
         raise ValueError(
             f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings, or choose "
             "another output_dir"
         )
-    return [session for session in summary["sessions"] if session["samples"]]
+    return [session for session in sessions if session["samples"]]
 
 
 def summarise_samples(path: str | os.PathLike) -> dict[str, dict[str, Any]]:
