@@ -25,6 +25,7 @@ from rich.table import Table
 from coda_trl.evaluation import format_number
 from coda_trl.evaluation.ladder import evaluate_ladder
 from coda_trl.ladder import CHECKPOINT, RUNGS
+from coda_trl.progress import hide_bars
 from coda_trl.report import build_report
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels, run_styles
 
@@ -144,6 +145,7 @@ def main() -> None:
     console, start = Console(), time.perf_counter()
     OUT.mkdir(parents=True, exist_ok=True)
     train()
+    hide_bars()  # of loading a small model
     models = {"start": CHECKPOINT} | {method: str(OUT / method) for method in METHODS}
     console.print("Evaluating the start, GRPO and CODA: 600 problems, 8 answers each, temperature 0.6.")
     results = {name: evaluate_ladder(model, str(OUT / f"{name}-eval")) for name, model in models.items()}

@@ -310,6 +310,11 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
             f"--model_name_or_path {CHECKPOINT} --benchmarks ladder=5",
             "error: 'ladder=5': the ladder is made, not read: say `ladder`",
         ),
+        (
+            None,
+            f"--model_name_or_path {CHECKPOINT} --benchmarks custom=own.jsonl",
+            "error: The tokenizer cannot encode the prompts: WordLevel error: Missing [UNK] token",
+        ),
         (None, "--benchmarks unknown", "error: there is no model folder ./gone: check the path"),
         (None, "--model_name_or_path .", "error: . holds neither config.json (a model) nor adapter_config.json"),
     ],
@@ -318,6 +323,7 @@ def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, capsys, c
     monkeypatch.chdir(tmp_path)
     if config is not None:
         (tmp_path / "c.yaml").write_text(config)
+    (tmp_path / "own.jsonl").write_text('{"prompt": "Two plus two?", "solution": "4"}\n')
     base = "--model_name_or_path ./gone --benchmarks ladder --engine transformers --output_dir out"
     with pytest.raises(SystemExit) as ended:
         run_command(monkeypatch, f"{base} {arguments}")

@@ -13,6 +13,7 @@ from train_script import PATH, TRAIN, record_trainers, write_recipe
 from transformers import AutoConfig, AutoTokenizer
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
+from coda_trl.ladder import CHECKPOINT
 from coda_trl.loading import find_reward
 
 
@@ -265,6 +266,14 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
 def test_rewards_that_do_not_suit_are_named_in_one_line_before_any_weights(recipe, caplog, changes, message):
     assert TRAIN.main([*recipe, *changes.split()]) == 1
     assert message in error_line(caplog)
+
+
+def test_prompts_that_the_tokenizer_cannot_encode_are_said_in_one_line(recipe, trainers, tmp_path, caplog):
+    """The ladder's has no token for unknown words, and templates refuse roles; each raised an error of its own."""
+    (tmp_path / "own.jsonl").write_text('{"prompt": "What is two plus two?", "solution": "4"}\n' * 4)
+    command = [*recipe, "--dataset", f"custom={tmp_path / 'own.jsonl'}", "--model_name_or_path", CHECKPOINT]
+    assert TRAIN.main(command) == 1 and trainers == []
+    assert "The tokenizer cannot encode the prompts: WordLevel error: Missing [UNK]" in error_line(caplog)
 
 
 def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):

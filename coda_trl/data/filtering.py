@@ -1,12 +1,23 @@
 """Drops prompts that are too long. TRL has no such filter, and an overlong prompt stops vLLM in mid-run."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def encoding() -> Iterator[None]:
+    """Raises a `ValueError` where a prompt has words that a tokenizer lacks, or roles that its template refuses."""
+    try:
+        yield
+    except Exception as problem:  # tokenizers has no narrower class
+        raise ValueError(f"The tokenizer cannot encode the prompts: {problem}.") from problem
 
 
 def drop_long_prompts(
@@ -23,7 +34,7 @@ def drop_long_prompts(
         `tuple[Dataset, str]`: The rows kept, and in words how long prompts are and how many were dropped.
 
     Raises:
-        ValueError: If nothing is left, or prompts are conversational and the tokenizer has no chat template.
+        ValueError: If nothing is left, or the tokenizer has no chat template for conversations or cannot encode them.
     """
     if not isinstance(dataset[0]["prompt"], str) and tokenizer.chat_template is None:
         raise ValueError(
@@ -32,11 +43,12 @@ def drop_long_prompts(
         )
 
     def measure(prompts: list) -> dict[str, list[int]]:
-        if isinstance(prompts[0], str):
-            ids = tokenizer(prompts)["input_ids"]
-        else:
-            options = {"add_generation_prompt": True, "return_dict": True, **(chat_template_kwargs or {})}
-            ids = tokenizer.apply_chat_template(prompts, **options)["input_ids"]
+        with encoding():
+            if isinstance(prompts[0], str):
+                ids = tokenizer(prompts)["input_ids"]
+            else:
+                options = {"add_generation_prompt": True, "return_dict": True, **(chat_template_kwargs or {})}
+                ids = tokenizer.apply_chat_template(prompts, **options)["input_ids"]
         return {"length": [len(prompt) for prompt in ids]}
 
     prompts = dataset.select_columns("prompt")

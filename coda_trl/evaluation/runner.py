@@ -18,6 +18,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from .. import __version__
+from ..data.filtering import encoding
 from ..grading import opens_thinking
 from ..grading.extract import PROMPT_END, REASONING_START
 from .benchmarks import Benchmark, Problem
@@ -145,18 +146,16 @@ def _build_requests(
 def _encode(
     tokenizer: PreTrainedTokenizerBase, prompt: str | list[dict[str, str]], template_kwargs: dict[str, Any] | None
 ) -> tuple[int, ...]:
-    if isinstance(prompt, str):
-        return tuple(tokenizer(prompt).input_ids)
-    if tokenizer.chat_template is None:
+    if not isinstance(prompt, str) and tokenizer.chat_template is None:
         raise ValueError(
             "the prompts are lists of messages, but the tokenizer has no chat template: set prompt_format=plain, or "
             "save the model with a tokenizer that has one"
         )
-    return tuple(
-        tokenizer.apply_chat_template(
-            prompt, add_generation_prompt=True, tokenize=True, return_dict=False, **(template_kwargs or {})
-        )
-    )
+    with encoding():
+        if isinstance(prompt, str):
+            return tuple(tokenizer(prompt).input_ids)
+        options = {"add_generation_prompt": True, "return_dict": False, **(template_kwargs or {})}
+        return tuple(tokenizer.apply_chat_template(prompt, **options))
 
 
 def _build_engine(
