@@ -1,16 +1,18 @@
 r"""
 Grading speed: `coda_trl.rewards.accuracy_reward` against TRL's, on the same completions, in the same run.
 
-    python benchmarks/grading.py [--out runs/benchmarks]
+    python benchmarks/grading.py [--out runs/benchmarks] [--json FILE]
 
 One training step of the paper: 128 prompts with 16 completions each, 20 to 70 KB of reasoning, an answer in a box at
 the end, six of ten right. The solutions are boxed, because TRL reads many bare ones as unparseable and then skips the
 completion. The second part grades the same step with 16 answers that computer algebra does not finish in time.
 """
 
+import json
 import logging
 import operator
 import random
+from pathlib import Path
 
 from timing import in_turns, machine, parser_of, write
 from trl.rewards import accuracy_reward as trl_accuracy_reward
@@ -82,7 +84,9 @@ def with_hang_makers(completions: list[list[dict]], solutions: list[str]) -> tup
 
 
 def main() -> None:
-    out = parser_of(__doc__).parse_args().out
+    parser = parser_of(__doc__)
+    parser.add_argument("--json", type=Path, help="File for completions/s of both, their ratio, and the agreement.")
+    options = parser.parse_args()
     logging.getLogger("math_verify").setLevel(logging.ERROR)
     warm_up, step = make_step(seed=1), make_step(seed=0)
     first_seconds = in_turns({"coda_trl": lambda: accuracy_reward(*warm_up)}, 1)["coda_trl"][0]
@@ -103,14 +107,19 @@ def main() -> None:
     size = sum(len(completion[0]["content"]) for completion in step[0]) / len(step[0])
     workers = {"workers": default_pool().workers, "completions": len(step[0]), "characters": round(size)}
     print(f"{workers}, first call, which starts them: {first_seconds:.1f} s")
-    for name, taken in seconds.items():
-        print(f"{name:<9} {len(step[0]) / taken:8.1f} completions/s ({taken:.2f} s)")
-    print(f"ratio {seconds['trl'] / seconds['coda_trl']:.1f}, verdicts agree on {agreement:.1%}")
+    rates = {name: len(step[0]) / taken for name, taken in seconds.items()}
+    for name, rate in rates.items():
+        print(f"{name:<9} {rate:8.1f} completions/s ({seconds[name]:.2f} s)")
+    ratio = rates["coda_trl"] / rates["trl"]
+    print(f"ratio {ratio:.1f}, verdicts agree on {agreement:.1%}")
     print(f"the same with 16 answers that hang: {hang_seconds:.1f} s (bound {bound:.1f} s), {stopped} stopped")
     about = machine() | {"hardware": "CPU"} | workers
     hanging = {"seconds": hang_seconds, "bound": bound, "stopped": stopped}
     numbers = {"first_call_seconds": first_seconds, "seconds": seconds, "agreement": agreement, "hanging": hanging}
-    write(out, "grading-cpu", {"about": about} | numbers)
+    if options.json is not None:
+        short = {"ours": rates["coda_trl"], "trl": rates["trl"], "ratio": ratio, "agreement": agreement}
+        options.json.write_text(json.dumps(short) + "\n")
+    write(options.out, "grading-cpu", {"about": about} | numbers)
 
 
 if __name__ == "__main__":

@@ -48,3 +48,15 @@ def test_steps_of_more_rollouts_keep_the_size_of_micro_batches(benchmark):
     (step,) = benchmark("microbatch", *options)["steps"]
     assert len(step["lengths"]) == 64 and step["micro_batch_rows"] == 4
     assert step["forward_passes"] <= 16
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("benchmark")
+def test_grading_speed_is_four_numbers_in_a_file(monkeypatch, tmp_path):
+    grading, file = __import__("grading"), tmp_path / "speed.json"
+    monkeypatch.setattr(grading, "PROMPTS", 1)
+    monkeypatch.setattr(grading, "with_hang_makers", lambda completions, solutions: ([], []))
+    monkeypatch.setattr("sys.argv", ["grading", "--json", str(file), "--out", str(tmp_path)])
+    grading.main()
+    speed = json.loads(file.read_text())
+    assert speed["ratio"] == pytest.approx(speed["ours"] / speed["trl"]) and speed["agreement"] > 0.9

@@ -12,7 +12,7 @@ from .memory import GIB, MemoryEstimate, ModelSize
 
 
 def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: Batch, data: DataReport) -> None:
-    """Completions, prompts, steps, tokens, and when a prompt is easy or hard."""
+    """Completions, prompts, where the groups lie, steps, tokens, and when a prompt is easy or hard."""
     table = _table("Batch")
     kind = "" if launch.sharding == "none" else f" ({launch.sharding})"
     table.add_row("Processes", f"{launch.num_processes}{kind}")
@@ -22,6 +22,11 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
         f"micro-batches x {launch.num_processes} processes",
     )
     table.add_row("Prompts a batch", f"{batch.prompts:,} x {args.num_generations} completions")
+    held = batch.completions // launch.num_processes
+    layout = f"each process holds {held / args.num_generations:g} groups"
+    if held % args.num_generations:
+        layout += ", so some are cut between processes (rewards are gathered, so this works)"
+    table.add_row("Groups", layout)
     table.add_row("Optimizer steps a batch", f"{batch.updates:g}")
     if data.rows is not None:
         note = " (published size; not loaded here)" if data.published else ""
@@ -32,6 +37,8 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
         table.add_row("Steps in all", f"{batch.total_steps:,}")
     tokens = batch.completions * args.max_completion_length
     table.add_row("Tokens a batch", f"at most {tokens:,} ({batch.completions:,} x {args.max_completion_length:,})")
+    if data.rows is not None:
+        table.add_row("Tokens an epoch", f"at most {data.rows // batch.prompts * tokens:,}")
     if args.length_shaping == "coda":
         easy, hard = gate_counts(args.num_generations, args.coda_tau_easy, args.coda_tau_hard)
         of = f"correct of {args.num_generations}"
