@@ -63,11 +63,10 @@ def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
     if model_args.use_peft:
         lora = get_peft_config(model_args)
         from peft import get_peft_model  # it need not be installed where no adapter is trained
-        from peft.utils.error import NoMatchingPeftModuleError
 
         try:
             trainable, _ = get_peft_model(model, lora).get_nb_trainable_parameters()
-        except NoMatchingPeftModuleError as problem:
+        except ValueError as problem:
             raise LoraTargetError(str(problem)) from problem
     text = config.get_text_config()
     head_dim = text.to_dict().get("head_dim") or text.hidden_size // text.num_attention_heads

@@ -120,7 +120,7 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
     """Tokenizer of the adapter if one was saved with it (training may have changed the chat template), else of the
     model."""
     if files.adapter is not None:
-        with suppress(OSError, ValueError):  # none was saved there
+        with suppress(ImportError, OSError, ValueError):  # none was saved there
             return AutoTokenizer.from_pretrained(files.adapter, trust_remote_code=files.trust_remote_code)
     return AutoTokenizer.from_pretrained(files.model, **files.options)
 
