@@ -191,3 +191,4 @@ def test_slurm_scripts_name_files_that_are_there(path):
     for file in re.findall(r"recipes/[\w./-]+\.(?:yaml|py|slurm)", text):
         assert (ROOT / file).is_file(), file
     assert "--dry_run" in text and "set -euo pipefail" in text
+    assert ("\nsrun " in text) <= ("export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK" in text)
