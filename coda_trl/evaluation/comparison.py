@@ -52,21 +52,6 @@ def compare(run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes]) -> C
     compared, as in the last column of the paper's Table 1. There are no intervals if one has fewer than
     [`~bootstrap.MIN_PROBLEMS`] problems that count. Raises a `ValueError` if the runs have no problem in common, or
     one id stands for two problems.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.evaluation import collect, compare
-    >>> def samples(tokens):
-    ...     return [
-    ...         {"benchmark": "b", "problem_id": i, "tokens": tokens + i, "finish_reason": "stop", "correct": i > 0}
-    ...         for i in range(10)
-    ...     ]
-    >>> result = compare(collect(samples(50)), collect(samples(100)))
-    >>> result.accuracy_points.value, round(result.token_change.value, 1), result.token_change.excludes_zero
-    (0.0, -47.8, True)
-
-    ```
     """
     ratios: dict[str, list[Ratio]] = {}
     num_problems = 0
