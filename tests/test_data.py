@@ -279,8 +279,11 @@ def test_damaged_files_are_named_with_the_place(tmp_path, name, content, message
 def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
     rows = rows_of("math_hub")
     del rows[1]["level"]
-    with pytest.raises(DataError, match="a row that lacks a column .*KeyError.'level'"):
+    with pytest.raises(DataError, match="a row that lacks a column .*KeyError.'level'.*Found: problem, level, "):
         load_source(f"math_level1={write_lines(tmp_path / 'math.jsonl', rows)}")
+    rows = [{"problem": "1 + 1", "ground_truth": "2", "solved_percentage": "n/a"}]
+    with pytest.raises(DataError, match="'deepscaler_hard' .*a value of another kind: .*'n/a'"):
+        load_source(f"deepscaler_hard={write_lines(tmp_path / 'hard.jsonl', rows)}")
 
 
 def test_a_column_of_mixed_types_is_an_error(tmp_path):

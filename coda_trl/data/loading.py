@@ -65,9 +65,12 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution"), sp
     if source.select is not None:
         try:
             rows = source.select(rows)
-        except _WRONG_VALUE as error:
+        except DataError:
+            raise
+        except (*_WRONG_VALUE, ValueError) as error:
             raise DataError(
-                f"{name!r} ({location}) has a row that lacks a column or holds a value of another kind: {error!r}."
+                f"{name!r} ({location}) has a row that lacks a column or holds a value of another kind: {error!r}. "
+                f"Found: {', '.join(rows[0])}."
             ) from error
     built, missing = [], []
     for number, row in enumerate(rows, start=1):
