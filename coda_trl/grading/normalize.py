@@ -75,7 +75,7 @@ _THOUSANDS = re.compile(r"\\[{}]|[()\[\]]|(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _NUMBERS = {
     r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])": r"\1\\times 10^{\2}",
-    r"\^\s*([+-]\d+|\d{2,}|\\frac\{[^{}]*\}\{[^{}]*\})": r"^{\1}",
+    r"\^\s*([+-]?\d*\.\d+|[+-]\d+|\d{2,}|\\frac\{[^{}]*\}\{[^{}]*\})": r"^{\1}",
     # TeX takes one letter or digit as the index: without braces, the base of `\log_2 8` reads as a number before a
     # number.
     r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",
@@ -111,16 +111,9 @@ _VALUES_OF_WORDS = (
     {word: str(value) for value, word in enumerate(_ONES)}
     | {word: str(value) for word, value in _TENS.items()}
     | {f"{ten}{gap}{_ONES[one]}": str(_TENS[ten] + one) for ten in _TENS for one in range(1, 10) for gap in "- "}
-    | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi", "half": r"\frac{1}{2}"}
-    | {
-        f"{one}{name}": rf"\frac{{1}}{{{value}}}"
-        for name, value in {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5}.items()
-        for one in ("one ", "one-", "a ")
-    }
+    | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi"}
+    | dict.fromkeys(["half", "a half", "one half", "one-half"], r"\frac{1}{2}")
 )
-_SCALED = {"hundred", "thousand", "million", "billion", "trillion", "percent", "dollar", "dollars", "cents"}
-_NEGATIVE = re.compile(r"^(?:negative|minus)\b[\s⟧⟦]*(?=\S)", re.IGNORECASE)
-_POSITIVE = re.compile(r"\d[\d.]*|\\frac\{\d+\}\{\d+\}")
 
 
 @lru_cache(maxsize=8192)
@@ -155,19 +148,7 @@ def normalize(text: str) -> str:
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _strip_lead(_strip_punctuation(conclusion(re.sub(" {2,}", " ", text))))
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
-    return _in_digits(text.strip("⟦⟧ ")) or text
-
-
-def _in_digits(text: str) -> str | None:
-    """A number written in words: `negative seven`, `three million`, `one half`."""
-    if negative := _NEGATIVE.match(text):
-        number = text[negative.end() :]
-        number = _in_digits(number) or number
-        return f"-{number}" if _POSITIVE.fullmatch(number) else None
-    number, _, scale = text.casefold().rpartition(" ")
-    if scale in _SCALED and number in _VALUES_OF_WORDS:
-        return f"{_VALUES_OF_WORDS[number]}⟦{scale}⟧"
-    return _VALUES_OF_WORDS.get(text.casefold())
+    return _VALUES_OF_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
 
 
 def _replace(text: str, table: dict[str, str]) -> str:

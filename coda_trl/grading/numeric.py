@@ -1,11 +1,10 @@
 r"""
 Compare expressions by their values, which is thousands of times cheaper than computer algebra.
 
-Every expression has two values at a point. In the *formal* one, an exact fraction, letters, `\pi`, `e`, `i` and every
-root stand for random numbers: if two formal values agree, so do the expressions, whatever the symbols stand for (up to
-a chance of about degree / 2**61, Schwartz-Zippel). In the *numeric* one, a complex number, constants and roots have
-their true values: if two numeric values differ, so do the expressions. What neither decides, or is not understood
-here, is left to computer algebra.
+At random points, letters are fractions. What arithmetic makes of fractions is a fraction: if two of them agree, so do
+the expressions (up to a chance of about degree / 2**61, Schwartz-Zippel). With `\pi`, `e`, `i` or a root a value is a
+rounded complex number: if two of them differ, so do the expressions. Rounded values that agree, and what is not
+understood here, are left to computer algebra.
 """
 
 import hashlib
@@ -22,6 +21,7 @@ MAX_POWER = 400
 MAX_BITS = 20_000  # of one number
 MAX_WORK = 500_000  # bits of all numbers on the way to a value
 _TOLERANCE = 1e-6
+_CONSTANTS = {"e": complex(math.e), "i": 1j}
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
@@ -42,31 +42,27 @@ class _Unknown(Exception):
 def equal_by_value(gold: str, answer: str) -> bool | None:
     """Compares two expressions without units at random points; `None` if the values do not decide."""
     keep_case = has_both_cases(gold) or has_both_cases(answer)
-    points = [[(text, keep_case, point) for text in (gold, answer)] for point in range(2)]
-    formal = [[_formal(*arguments) for arguments in pair] for pair in points]
-    if any(None in pair for pair in formal):
+    pairs = [[_value(text, keep_case, point) for text in (gold, answer)] for point in range(2)]
+    if any(None in pair for pair in pairs):
         return None
-    if all(left[0] == right[0] for left, right in formal):
-        return True
-    if all(is_rational for pair in formal for _, is_rational in pair):
+    if any(_differ(*pair) for pair in pairs):
         return False
-    return False if any(_differ(*(_numeric(*arguments) for arguments in pair)) for pair in points) else None
+    return True if all(isinstance(value, Fraction) for pair in pairs for value in pair) else None
 
 
 def is_evaluable(text: str) -> bool:
     """Whether the text is an expression that [`equal_by_value`] understands."""
-    return _formal(text, True, 0) is not None
+    return _value(text, True, 0) is not None
 
 
 def real_value(text: str) -> Fraction | float | None:
     """Value of a constant expression: exact if it is rational; `None` if it is not real, constant or understood."""
-    one, other = _formal(text, True, 0), _formal(text, True, 1)
-    number = _numeric(text, True, 0)
-    if one is None or other is None or number != _numeric(text, True, 1):
+    value = _value(text, True, 0)
+    if value is None or value != _value(text, True, 1) or value.imag:
         return None
-    if one[1]:
-        return one[0] if one == other and abs(one[0]) < 1e300 else None  # larger than a float
-    return number.real if number is not None and number.imag == 0 else None
+    if isinstance(value, Fraction):
+        return value if abs(value) < 1e300 else None  # larger than a float
+    return value.real
 
 
 def has_both_cases(text: str) -> bool:
@@ -75,26 +71,19 @@ def has_both_cases(text: str) -> bool:
     return any(letter.islower() and letter.upper() in letters for letter in letters)
 
 
-def _differ(left: complex | None, right: complex | None) -> bool:
+def _differ(left: Number, right: Number) -> bool:
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return left != right
     with suppress(OverflowError):  # too large to tell apart here
-        return None not in (left, right) and abs(left - right) > _TOLERANCE * (1 + abs(left) + abs(right))
+        return abs(left - right) > _TOLERANCE * (1 + abs(left) + abs(right))
     return False
 
 
 @lru_cache(maxsize=8192)
-def _formal(text: str, keep_case: bool, point: int) -> tuple[Fraction, bool] | None:
-    """Formal value at one of the points, and whether letters and fractions alone make it up, so that it decides."""
-    evaluator = _Evaluator(text, keep_case, point, formal=True)
-    with suppress(_Unknown, ArithmeticError, RecursionError, ValueError):  # the last: too many digits to write down
-        return evaluator.value(), evaluator.is_rational
-    return None
-
-
-@lru_cache(maxsize=8192)
-def _numeric(text: str, keep_case: bool, point: int) -> complex | None:
+def _value(text: str, keep_case: bool, point: int) -> Number | None:
     with suppress(_Unknown, ArithmeticError, RecursionError, ValueError):
-        value = _Evaluator(text, keep_case, point, formal=False).value()
-        return value if math.isfinite(abs(value)) else None
+        value = _Evaluator(text, keep_case, point).value()
+        return value if isinstance(value, Fraction) or math.isfinite(abs(value)) else None
     return None
 
 
@@ -111,17 +100,15 @@ def improper(text: str) -> str:
 class _Evaluator:
     """Recursive descent over the tokens of one expression."""
 
-    def __init__(self, text: str, keep_case: bool, point: int, formal: bool):
+    def __init__(self, text: str, keep_case: bool, point: int):
         self.text = text
         self.tokens = _TOKEN.findall(improper(text).strip())[::-1]
         self.keep_case = keep_case
         self.point = point
-        self.formal = formal
-        self.is_rational = True
         self.work = 0
 
     def bounded(self, value: Number) -> Number:
-        if self.formal:
+        if isinstance(value, Fraction):
             bits = max(abs(value.numerator), value.denominator).bit_length()
             self.work += bits
             if bits > MAX_BITS or self.work > MAX_WORK:
@@ -136,15 +123,10 @@ class _Evaluator:
             raise _Unknown
         return value
 
-    def symbol(self, name: str) -> Number:
+    def symbol(self, name: str) -> Fraction:
         """A positive number that depends on name and point only, and is no root of any polynomial that occurs."""
         digest = hashlib.blake2b(f"{name}/{self.point}".encode(), digest_size=8).digest()
-        value = Fraction(int.from_bytes(digest, "big") >> 3, 2**60) + Fraction(1, 7)
-        return value if self.formal else complex(value)
-
-    def constant(self, name: str, value: complex) -> Number:
-        self.is_rational = False
-        return self.symbol(name) if self.formal else complex(value)
+        return Fraction(int.from_bytes(digest, "big") >> 3, 2**60) + Fraction(1, 7)
 
     def peek(self) -> str:
         return self.tokens[-1] if self.tokens else ""
@@ -213,7 +195,7 @@ class _Evaluator:
             return self.command(token[1:])
         if token.isalpha():
             return self.letter(token)
-        return Fraction(token) if self.formal else complex(float(token))
+        return Fraction(token)
 
     def letter(self, letter: str) -> Number:
         name = letter if self.keep_case else letter.lower()
@@ -227,9 +209,7 @@ class _Evaluator:
             return self.symbol(f"{name}_{subscript}")
         if self.peek() == "'":
             raise _Unknown
-        if letter in ("e", "i"):
-            return self.constant(letter, math.e if letter == "e" else 1j)
-        return self.symbol(name)
+        return _CONSTANTS[letter] if letter in _CONSTANTS else self.symbol(name)
 
     def command(self, name: str) -> Number:
         if name == "frac":
@@ -238,27 +218,18 @@ class _Evaluator:
             index = self.group("[", "]") if self.peek() == "[" else Fraction(2)
             return self.raised(self.group(), 1 / index)
         if name == "pi":
-            return self.constant(name, math.pi)
+            return complex(math.pi)
         if name in GREEK and self.peek() != "_":
             return self.symbol(name)
         raise _Unknown
 
     def raised(self, base: Number, exponent: Number) -> Number:
-        if not self.formal:
-            return _power(base, complex(exponent))
-        if exponent.denominator != 1:  # the same power of the same base is the same number, whatever it is
-            return self.constant(f"{base}^{exponent}", 0)
-        bits = max(abs(base.numerator), base.denominator).bit_length()
-        if abs(exponent) > MAX_POWER or bits * max(1, abs(int(exponent))) > MAX_BITS:
+        if exponent == int(exponent.real):
+            power = int(exponent.real)
+            bits = max(abs(base.numerator), base.denominator).bit_length() if isinstance(base, Fraction) else 1
+            if abs(power) > MAX_POWER or bits * max(1, abs(power)) > MAX_BITS:
+                raise _Unknown
+            return self.bounded(base**power)
+        if base.imag or base.real <= 0:  # which of the roots is meant is not for us to say
             raise _Unknown
-        return self.bounded(base ** int(exponent))
-
-
-def _power(base: complex, exponent: complex) -> complex:
-    if exponent == int(exponent.real):
-        if abs(exponent) > MAX_POWER:
-            raise _Unknown
-        return base ** int(exponent.real)
-    if base.imag or base.real <= 0:  # which of the roots is meant is not for us to say
-        raise _Unknown
-    return base**exponent
+        return complex(base) ** complex(exponent)
