@@ -23,6 +23,8 @@ from .help_texts import help_from_docstring
 from .loading import parse_settings
 from .progress import hide_bars
 
+USAGE = "%(prog)s --model_name_or_path MODEL --benchmarks NAME ... --output_dir FOLDER [--SETTING VALUE ...]"
+
 
 @help_from_docstring
 @dataclass
@@ -60,7 +62,9 @@ def main() -> None:
     if not sys.stderr.isatty():
         hide_bars()
     try:
-        config, arguments = parse_settings(sys.argv[1:], (EvaluationConfig, BenchmarkArguments))
+        config, arguments = parse_settings(
+            sys.argv[1:], (EvaluationConfig, BenchmarkArguments), usage=USAGE, description=__doc__.splitlines()[0]
+        )
         locate(*config.place)  # a wrong path, before data is fetched
         columns = arguments.prompt_column, arguments.solution_column
         benchmarks = [

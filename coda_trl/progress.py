@@ -1,13 +1,21 @@
 """What a terminal or a log file shows of a training: a line a log, not all of its sixty metrics."""
 
+import logging
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from datasets import disable_progress_bars
 from tqdm.auto import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer
 from transformers.trainer import DEFAULT_PROGRESS_CALLBACK
-from transformers.utils import logging
+from transformers.utils.logging import disable_progress_bar
+
+logger = logging.getLogger(__name__)
 
 _SHOWN = {
     "coda/mean_score": "accuracy {:.0%}",
@@ -54,4 +62,20 @@ def show_steps(trainer: Trainer) -> None:
 def hide_bars() -> None:
     """Hides the bars of datasets and transformers."""
     disable_progress_bars()
-    logging.disable_progress_bar()
+    disable_progress_bar()
+
+
+@contextmanager
+def plain_messages() -> Iterator[None]:
+    """Shows messages above a bar, and warnings of this package without the line of code that raised them."""
+    show_others = warnings.showwarning
+
+    def show(message, category, filename, *others, **options):
+        if Path(filename).is_relative_to(Path(__file__).parent):
+            logger.warning("Warning: %s", message)
+        else:
+            show_others(message, category, filename, *others, **options)
+
+    with warnings.catch_warnings(), logging_redirect_tqdm():
+        warnings.showwarning = show
+        yield

@@ -45,7 +45,7 @@ from .loading import (
     load_tokenizer,
     parse_settings,
 )
-from .progress import hide_bars, show_steps
+from .progress import hide_bars, plain_messages, show_steps
 from .resuming import check_settings, find_damage, find_last_complete_checkpoint, fixed_settings, is_finished, lock
 from .trainer import CodaGRPOTrainer
 
@@ -159,12 +159,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not sys.stderr.isatty():
             hide_bars()
         return dry_run(plan, lambda config: parse(argv, config))
-    try:
-        with ExitStack() as held:
-            return train(reward_args, data_args, args, model_args, held)
-    except KeyboardInterrupt:
-        logger.warning("Stopped. The same command resumes from the last complete checkpoint in %s.", args.output_dir)
-        return 130
+    with plain_messages():
+        try:
+            with ExitStack() as held:
+                return train(reward_args, data_args, args, model_args, held)
+        except KeyboardInterrupt:
+            logger.warning(
+                "Stopped. The same command resumes from the last complete checkpoint in %s.", args.output_dir
+            )
+            return 130
 
 
 def train(

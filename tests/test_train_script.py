@@ -421,6 +421,7 @@ def test_a_log_is_a_line_of_80_characters_which_the_quickstart_counts(recipe, mo
     assert TRAIN.main(command) == 0
     out, err = capfd.readouterr()
     lines = re.findall("step .*", err)
+    assert re.search("^Warning: `num_generations`: With 4", err, re.MULTILINE) and "UserWarning" not in err
     assert out == "" and max(map(len, lines)) <= 80 and ("2/2 [" in err) is terminal
     numbers = r"accuracy 0%  reward 0\.00  \d tokens  easy 0%  hard 100%"
     expected = f"1/2  {numbers}  .* s", f"2/2  {numbers}  .* s", f"2/2  eval  {numbers}", "2/2  done after .* s"

@@ -2,6 +2,7 @@
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..config import CodaGRPOConfig
 from .arithmetic import Batch, gate_counts
@@ -68,7 +69,7 @@ def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_
     console.print(
         f"Keys and values take {size.kv_bytes_per_token / 1024:.0f} KiB a token; {_gib(memory.sequence)} GiB a GPU "
         f"for a sequence of full length{at_a_time}.",
-        soft_wrap=True,
+        soft_wrap=not console.is_terminal,
     )
 
 
@@ -94,8 +95,8 @@ def print_findings(console: Console, findings: list[Finding]) -> int:
     """What to change, the errors first. Returns the exit status."""
     for finding in sorted(findings, key=lambda finding: finding.severity):
         style = "bold red" if finding.severity == "error" else "yellow"
-        console.print(f"[{style}]{finding.severity}[/] ", end="")
-        console.print(f"{finding.setting}: {finding.message}", markup=False, highlight=False, soft_wrap=True)
+        line = Text.assemble((finding.severity, style), f" {finding.setting}: {finding.message}")
+        console.print(line, soft_wrap=not console.is_terminal)  # whole lines for who searches a file
     errors = sum(finding.severity == "error" for finding in findings)
     if errors:
         console.print(f"[bold red]Do not start this run: {errors} error{'s' if errors > 1 else ''}.[/]")
