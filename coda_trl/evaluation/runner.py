@@ -29,9 +29,7 @@ from .config import EvaluationConfig
 from .generation import Engine, Generation, Request
 from .metrics import accuracy, correct_tokens, mean_tokens, truncated_share, unscorable_share, wrong_tokens
 from .models import ModelFiles, check_context, fingerprint, load_tokenizer, locate, model_length, stop_token_ids
-from .samples import SAMPLES_FILE, SampleWriter, question_of, was_stopped
-
-SUMMARY_FILE = "summary.json"
+from .samples import SAMPLES_FILE, SUMMARY_FILE, SampleWriter, question_of, was_stopped
 
 METRICS = {
     "accuracy": accuracy,

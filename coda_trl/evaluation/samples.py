@@ -14,7 +14,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-SAMPLES_FILE = "samples.jsonl"
+# What an evaluation writes.
+SAMPLES_FILE, SUMMARY_FILE = "samples.jsonl", "summary.json"
 
 REQUIRED_FIELDS = {
     "benchmark": (str,),

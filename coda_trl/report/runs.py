@@ -20,9 +20,8 @@ from ..evaluation.columns import Count, SampleColumns, load_samples
 from ..evaluation.comparison import benchmark_seed
 from ..evaluation.metrics import Outcomes, accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from ..evaluation.samples import SAMPLES_FILE, was_stopped
+from ..evaluation.samples import SAMPLES_FILE, SUMMARY_FILE, was_stopped
 
-SUMMARY_FILE = "summary.json"
 SETTINGS_FILE = "settings.json"  # of `coda-train`
 
 METRICS = {"accuracy": accuracy, "tokens": mean_tokens}
