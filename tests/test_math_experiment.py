@@ -219,6 +219,7 @@ def test_runs_that_share_a_card_keep_to_their_share_of_its_memory(make_queue, tm
     assert "--memory_share 0.48" in flags and "--vllm_gpu_memory_utilization 0.12" in flags
     (row, *_) = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] == "grpo"]
     assert row["settings"]["vllm_gpu_memory_utilization"] == 0.12, "the record says so"
+    assert row["settings"]["seed"] == row["seed"] and row["settings"]["max_steps"] == pair.args.steps
 
 
 def test_runs_are_spread_over_the_cards_and_the_start_alone_takes_all(make_queue):

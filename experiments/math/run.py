@@ -129,7 +129,7 @@ class Queue(Runner):
             recipe, own, _ = recipe_of(method)
             steps = read_steps(folder / "steps.jsonl")
             startup = steps[0]["time"] - steps[0]["seconds"] - float((folder / "launched.txt").read_text())
-            seen = {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]}
+            seen = {"dataset": ["custom=train.jsonl"], "steps": steps[-1]["step"]} | self.of_run(method, seed)
             row |= self.about(recipe | own | seen | self.share | self.args.override)
             row |= {"training": {"startup_seconds": round(startup, 1), **summarise_steps(steps)}}
             model = str(folder / "model")
@@ -158,6 +158,10 @@ class Queue(Runner):
         seconds = self.evaluate(model, folder, card, benchmarks, settings | limit, seed, tick=tick, every=20)
         self.write(row | summarise() | {"evaluation_seconds": round(seconds, 1), "complete": True})
 
+    def of_run(self, method: str, seed: int) -> Row:
+        """What a training has in place of its recipe's seed and steps."""
+        return {"seed": seed, "max_steps": COLLAPSE_STEPS if method in COLLAPSE else self.args.steps}
+
     def train(self, method: str, seed: int, folder: Path, card: int) -> None:
         """Trains one run, once more if it fails before its first step, most likely for want of memory."""
         _, own, path = recipe_of(method)
@@ -168,8 +172,7 @@ class Queue(Runner):
             "dataset": f"custom={self.data / 'train.jsonl'}",
             "model_name_or_path": self.args.model,
             "output_dir": folder / "model",
-            "seed": seed,
-            "max_steps": COLLAPSE_STEPS if own else self.args.steps,
+            **self.of_run(method, seed),
             "save_strategy": "no",
         }
         if self.jobs > self.cards:  # leaves 4% to what PyTorch does not count
