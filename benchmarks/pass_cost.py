@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from microbatch import MICRO_BATCHES, PROMPT_LENGTH
 
-from coda_trl.microbatch import WIDTH_MULTIPLE, cheapest_fill
+from coda_trl.length_grouping.microbatch import WIDTH_MULTIPLE, cheapest_fill
 
 LONGEST = 16_384 + PROMPT_LENGTH  # tokens of a row
 

@@ -219,7 +219,7 @@ def known_metrics() -> set[str]:
     lengths = torch.arange(1, 13)
     shaped = shape_rewards(rewards, lengths, 4)
     metrics = regime_metrics(rewards, lengths, lengths > 10, shaped, 0.75, 0.25)
-    sources = "".join(path.read_text() for path in (ROOT / "coda_trl").glob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "coda_trl").rglob("*.py"))
     gates = {f"coda/{column}" for column in ("success_rate", "w_easy", "w_hard")}
     return {*metrics, *gates, *re.findall(r'"(coda/[a-z_]+)"', sources)}
 

@@ -22,7 +22,7 @@ from small_training import train as small_train
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer
-from coda_trl.microbatch import LeftAligned, cheapest_fill
+from coda_trl.length_grouping.microbatch import LeftAligned, cheapest_fill
 
 WIDTHS = st.lists(st.integers(1, 3000), min_size=1, max_size=80).map(lambda widths: sorted(widths, reverse=True))
 
@@ -162,7 +162,7 @@ def test_rows_without_an_advantage_can_stay(tiny_model, tmp_path):
 
 def test_models_that_mind_padding_keep_trl_s(tiny_model, tmp_path, monkeypatch):
     """Which ones do: tests/test_padding.py."""
-    monkeypatch.setattr("coda_trl.length_grouping.values_ignore_padding", lambda config, peft_type: False)
+    monkeypatch.setattr("coda_trl.length_grouping.trainer.values_ignore_padding", lambda config, peft_type: False)
     with pytest.warns(UserWarning, match=r"`length_grouping` has no effect: .* \(qwen3\)"):
         runs = [train(cls, tiny_model, tmp_path)[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)]
     assert runs[0].shapes == runs[1].shapes
@@ -268,8 +268,8 @@ def test_a_metric_of_a_reward_function_is_not_taken_for_trl_s(tiny_model, tmp_pa
 
 def test_trl_still_has_what_the_hooks_build_on():
     """
-    `length_grouping.py` builds on private parts of TRL. If this fails, read them anew, mend it, and only then add the
-    release to `TESTED_TRL`.
+    `length_grouping/trainer.py` builds on private parts of TRL. If this fails, read them anew, mend it, and only then
+    add the release to `TESTED_TRL`.
     """
     buffering = inspect.getsource(GRPOTrainer._prepare_inputs)
     assert "self._buffered_inputs = [" in buffering

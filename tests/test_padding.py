@@ -11,8 +11,8 @@ from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from coda_trl.microbatch import LeftAligned
-from coda_trl.padding import MODEL_TYPES, PEFT_TYPES, values_ignore_padding
+from coda_trl.length_grouping.microbatch import LeftAligned
+from coda_trl.length_grouping.padding import MODEL_TYPES, PEFT_TYPES, values_ignore_padding
 
 PROMPT, COMPLETION, WINDOW = 12, 24, 24  # tokens: rows of up to 36 are longer than the window of sliding attention
 # Sizes, and the names that configurations have for them.

@@ -14,9 +14,9 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import get_config_model_id
 from typing_extensions import override
 
-from .compatibility import check_overrides, scores_by_calling
-from .config import LengthGroupedGRPOConfig
-from .data_checks import check_number_of_prompts
+from ..compatibility import check_overrides, scores_by_calling
+from ..config import LengthGroupedGRPOConfig
+from ..data_checks import check_number_of_prompts
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 from .padding import values_ignore_padding
 

@@ -2,7 +2,7 @@
 
 TRL cuts a generation batch into micro-batches in random order, all as wide as its longest prompt plus its longest
 completion. The functions here plan other cuts (few long rows or many short ones together), regroup batches
-accordingly, and lay rows out without padding between or before their tokens. `length_grouping` decides when that
+accordingly, and lay rows out without padding between or before their tokens. `trainer` decides when that
 leaves the gradient as it is.
 """
 
@@ -22,7 +22,7 @@ def width_multiple(longest: int | None) -> int:
     What to round widths up to: `WIDTH_MULTIPLE`, or a power of two of at most an eighth of the longest completion.
 
     ```python
-    >>> from coda_trl.microbatch import width_multiple
+    >>> from coda_trl.length_grouping.microbatch import width_multiple
 
     >>> [width_multiple(longest) for longest in (48, 256, 512, 16_384)]
     [8, 32, 64, 64]
