@@ -10,6 +10,10 @@ _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward 
 _BATCHES_TO_WARN = 3
 
 
+class RewardError(ValueError):
+    """A reward function returned what cannot be trained on."""
+
+
 def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> tuple[int, str | None]:
     """
     Place of the reward that is shaped (the chosen one, else the only one known to say right or wrong, else the first),
@@ -32,11 +36,11 @@ def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> 
 
 
 def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int) -> None:
-    """Raises a `ValueError` if the rewards `(N,)` of the function at `index` are not 0, 1 or NaN."""
+    """Raises a [`RewardError`] if the rewards `(N,)` of the function at `index` are not 0, 1 or NaN."""
     if says_right_or_wrong(rewards):
         return
     value = min(set(rewards[~rewards.isnan()].tolist()) - {0, 1})
-    raise ValueError(
+    raise RewardError(
         f"The reward function {names[index]!r} returned {value:g}, but length shaping needs 1 (right), 0 (wrong) or "
         "None (cannot be judged). Let it return these, with its size as its weight in `reward_weights`; or set "
         f"`correctness_reward` to the name of one that does, or `length_shaping` to 'none'."

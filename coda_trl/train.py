@@ -34,6 +34,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from .commands import command
 from .config import CodaGRPOConfig
+from .correctness import RewardError
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
 from .loading import (
@@ -244,6 +245,9 @@ def train(
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(args.output_dir)
         trainer.save_state()
+    except RewardError as problem:
+        logger.error("%s", problem)
+        return 1
     except Exception:
         free = shutil.disk_usage(args.output_dir).free / 1e9
         logger.error(

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from .compatibility import check_overrides
 from .config import CodaGRPOConfig
-from .correctness import FirstVerdicts, check_correctness, find_correctness_reward, says_right_or_wrong
+from .correctness import FirstVerdicts, RewardError, check_correctness, find_correctness_reward, says_right_or_wrong
 from .data_checks import check_budget_column, check_data, read_budgets
 from .grading import opens_thinking
 from .grading.extract import PROMPT_END
@@ -164,7 +164,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)
         for name, infinite in zip(self.reward_func_names, rewards.isinf().any(dim=0), strict=True):
             if infinite:  # one is enough to make advantages, and then every parameter, infinite or NaN
-                raise ValueError(
+                raise RewardError(
                     f"The reward function {name!r} returned an infinite reward. Return a finite one, or None for a "
                     "completion that cannot be judged."
                 )

@@ -276,6 +276,13 @@ def test_prompts_that_the_tokenizer_cannot_encode_are_said_in_one_line(recipe, t
     assert "The tokenizer cannot encode the prompts: WordLevel error: Missing [UNK]" in error_line(caplog)
 
 
+def test_a_reward_with_partial_credit_is_named_without_a_traceback(recipe, tmp_path, monkeypatch, caplog):
+    (tmp_path / "partial.py").write_text("def half(completions, **kwargs):\n    return [0.5] * len(completions)\n")
+    monkeypatch.chdir(tmp_path)
+    assert TRAIN.main([*recipe, "--reward_funcs", "partial.half"]) == 1
+    assert error_line(caplog).startswith("The reward function 'half' returned 0.5, but length shaping needs 1 (right)")
+
+
 def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
     command = f"--dataset ladder --reward_funcs ladder_reward --output_dir {tmp_path} --use_cpu --bf16 false".split()
     assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
