@@ -69,7 +69,7 @@ class FirstVerdicts:
             return (
                 f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "
                 f"learn. Does the reward function {self._name!r} read what the model writes (`accuracy_reward` wants "
-                "a `\\boxed{}`)? `log_completions=True` shows both."
+                "a `\\boxed{}`)? `log_completions=True` writes answers and rewards into `completions/`."
             )
         gold = f", not {str(example['solution'])[:60]!r}" if "solution" in example else ""
         return (

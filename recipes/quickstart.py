@@ -144,10 +144,11 @@ def plot(rungs: list[dict], path: Path) -> None:
 def main() -> None:
     console, start = Console(), time.perf_counter()
     OUT.mkdir(parents=True, exist_ok=True)
+    console.print(f"Training {' and '.join(METHODS.values())} side by side; their logs: {OUT}/*.log")
     train()
     hide_bars()  # of loading a small model
     models = {"start": CHECKPOINT} | {method: str(OUT / method) for method in METHODS}
-    console.print("Evaluating the start, GRPO and CODA: 600 problems, 8 answers each, temperature 0.6.")
+    console.print("Evaluating start, GRPO and CODA: 600 problems, 8 answers each, temperature 0.6.")
     results = {name: evaluate_ladder(model, str(OUT / f"{name}-eval")) for name, model in models.items()}
     rungs = [
         {"rung": rows[0]["rung"], "samples": rows[0]["samples"]} | dict(zip(results, rows, strict=True))
