@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coda_trl.grading import algebra, final_answer
-from coda_trl.grading.literals import literal_number
 from coda_trl.grading.normalize import normalize
-from coda_trl.grading.numeric import equal_by_value
+from coda_trl.grading.numeric import equal_by_value, rational_value
 from coda_trl.grading.rules import NeedsAlgebra, NoAlgebra, judge, prepare
 from coda_trl.grading.units import split_unit
 
@@ -93,7 +92,7 @@ def test_order_matters_in_tuples_only(items, random):
 def test_fractions_compare_exactly(top, bottom, other_top, other_bottom):
     gold, answer = rf"\frac{{{top}}}{{{bottom}}}", f"{other_top}/{other_bottom}"
     assert decide(gold, answer) is (Fraction(top, bottom) == Fraction(other_top, other_bottom))
-    assert literal_number(split_unit(normalize(gold)).value) == Fraction(top, bottom)
+    assert rational_value(split_unit(normalize(gold)).value) == Fraction(top, bottom)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-1000, max_value=1000))

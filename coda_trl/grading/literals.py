@@ -1,20 +1,12 @@
 """Numbers, numerals in other bases, and words: what can be compared exactly without any algebra."""
 
 import re
-from collections import defaultdict
-from fractions import Fraction
 from functools import lru_cache
 
 from .normalize import WORDS
+from .numeric import rational_value
 from .units import Quantity
 
-_SIGN, _DECIMAL = "[+-]?", r"(?:\d+(?:\.\d*)?|\.\d+)"
-_TOP, _BOTTOM = (rf"(?P<{name}_sign>{_SIGN})\s*(?P<{name}>{_DECIMAL})" for name in ("top", "bottom"))
-_NUMBERS = [
-    re.compile(rf"^{_TOP}(?:\s*/\s*{_BOTTOM})?$"),
-    re.compile(rf"^(?P<sign>{_SIGN})\s*(?P<whole>\d+)?\s*\\frac\s*\{{\s*{_TOP}\s*\}}\s*\{{\s*{_BOTTOM}\s*\}}$"),
-    re.compile(rf"^{_TOP}\s*(?:\\times|\\cdot|\*)\s*10\s*\^\s*(?P<power>\{{\s*{_SIGN}\d{{1,3}}\s*\}}|\d)$"),
-]
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
     r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\d{1,2})\s*⟧?\s*\)?\}|(\d))"
@@ -28,34 +20,14 @@ _ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)")  # not `Vitamin A`
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
-@lru_cache(maxsize=8192)
-def literal_number(value: str) -> Fraction | None:
-    r"""Exact value of an integer, decimal, fraction, mixed number or decimal times a power of ten, else `None`."""
-    match = next(filter(None, (number.match(value) for number in _NUMBERS)), None)
-    if match is None:
-        return None
-    parts = defaultdict(str, match.groupdict(""))
-    inner_signs = parts["top_sign"] + parts["bottom_sign"]
-    divisor = _decimal(parts["bottom"] or "1")
-    if divisor == 0 or (parts["whole"] and inner_signs):
-        return None
-    scale = Fraction(10) ** int(parts["power"].strip("{} ") or 0)
-    magnitude = int(parts["whole"] or 0) + _decimal(parts["top"]) / divisor * scale
-    return -magnitude if (parts["sign"] + inner_signs).count("-") % 2 else magnitude
-
-
-def _decimal(number: str) -> Fraction:
-    return Fraction("0" + number.removesuffix("."))
-
-
 def numbers_equal(gold: Quantity, answer: Quantity) -> bool | None:
     """
-    Compares two plain numbers exactly, percent signs included; `None` if one of them is not a plain number.
+    Compares two rational numbers exactly, percent signs included; `None` if one of them is not known to be rational.
 
     `15%` equals 0.15. A percent sign left out of the answer is forgiven, one added to an integer gold as well (the
     question may have asked for percent); one added to any other gold is not.
     """
-    gold_value, answer_value = literal_number(gold.value), literal_number(answer.value)
+    gold_value, answer_value = rational_value(gold.value), rational_value(answer.value)
     if gold_value is None or answer_value is None:
         return None
     if gold.percent == answer.percent:
@@ -89,7 +61,7 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
         return gold_numeral == answer_numeral
     if gold_numeral:
         return answer.upper() == gold_numeral[0]
-    return literal_number(gold) == int(*answer_numeral) if answer_numeral else None
+    return rational_value(gold) == int(*answer_numeral) if answer_numeral else None
 
 
 @lru_cache(maxsize=8192)

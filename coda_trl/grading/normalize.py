@@ -118,19 +118,7 @@ _VALUES_OF_WORDS = (
 
 @lru_cache(maxsize=8192)
 def normalize(text: str) -> str:
-    r"""
-    Writes an answer, or a gold as a data set holds it, in canonical form.
-
-    Example:
-
-    ```python
-    >>> from coda_trl.grading.normalize import normalize
-
-    >>> normalize(r"\$\text{12,\!500}\,."), normalize(r"\left(−½,\,3\right]"), normalize(r"2\text{ or }3")
-    ('\\$12500', '(-\\frac{1}{2}, 3]', '2, 3')
-
-    ```
-    """
+    r"""Writes an answer or a gold in canonical form: `(-\frac{1}{2}, 3]` of `\left(−½,\,3\right]`."""
     text = to_latex(text).replace("⟦", "?").replace("⟧", "?")
     if "\\begin" not in text:
         text = _ESCAPED_COMMAND.sub(r"\\", text)

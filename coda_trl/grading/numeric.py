@@ -14,7 +14,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 
-from .structure import GREEK
+from .structure import GREEK, LETTERS
 
 MAX_POWER = 400
 # These numbers are computed in the calling process, which nothing stops.
@@ -55,6 +55,12 @@ def is_evaluable(text: str) -> bool:
     return _value(text, True, 0) is not None
 
 
+def rational_value(text: str) -> Fraction | None:
+    """Exact value of what arithmetic makes of numbers, such as a decimal or a mixed number."""
+    value = None if LETTERS.search(text) else _value(text, True, 0)
+    return value if isinstance(value, Fraction) else None
+
+
 def real_value(text: str) -> Fraction | float | None:
     """Value of a constant expression: exact if it is rational; `None` if it is not real, constant or understood."""
     value = _value(text, True, 0)
@@ -89,12 +95,7 @@ def _value(text: str, keep_case: bool, point: int) -> Number | None:
 
 def improper(text: str) -> str:
     """Writes mixed numbers as fractions."""
-
-    def fraction(match: re.Match) -> str:
-        whole, top, bottom = map(int, match.groups())
-        return rf"(\frac{{{whole * bottom + top}}}{{{bottom}}})" if top < bottom else match.group()
-
-    return _MIXED.sub(fraction, text)
+    return _MIXED.sub(r"(\1+\\frac{\2}{\3})", text)
 
 
 class _Evaluator:

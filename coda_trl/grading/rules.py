@@ -15,9 +15,9 @@ from typing import NamedTuple
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
 from .lists import Equal, by_label, same_elements, same_items
-from .literals import is_words, literal_number, numbers_equal, numeral, numerals_equal, words_key
+from .literals import is_words, numbers_equal, numeral, numerals_equal, words_key
 from .normalize import WORDS, normalize
-from .numeric import equal_by_value, is_evaluable, real_value
+from .numeric import equal_by_value, is_evaluable, rational_value, real_value
 from .plain import is_unknown
 from .sets import bounds_of, same_set
 from .structure import (
@@ -116,11 +116,9 @@ def readable(gold: str, algebra: Algebra) -> bool:
     if gold_letter(gold) or chosen_letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
         return balanced(gold)
     value = simplify_notation(split_unit(gold).value)
-    if literal_number(value) is not None:
-        return True
     if not balanced(value) or is_unknown(value):
         return False
-    if ":" in value and all(literal_number(part) is not None for part in split_top(value, _RATIO)[0]):
+    if ":" in value and all(rational_value(part) is not None for part in split_top(value, _RATIO)[0]):
         return True
     if too_heavy(value, value) or _ONLY_TEXT.search(value):
         return True  # nothing but the same text will be right
