@@ -33,7 +33,7 @@ def _suits(value: Any, annotation: Any) -> bool:
         return True
     if kind in _WORDS:
         is_kind = _WORDS[type(value)] == _WORDS[kind]
-        return is_kind and (kind is not list or all(_suits(item, *items) for item in value))
+        return is_kind and (kind is not list or all(_suits(item, each) for each in items for item in value))
     return issubclass(kind, Enum) and isinstance(value, str)  # given by its value
 
 
@@ -41,7 +41,7 @@ def _describe(annotation: Any) -> str:
     kind, items = get_origin(annotation) or annotation, get_args(annotation)
     if kind in (Union, UnionType):
         return " or ".join(dict.fromkeys(_describe(each) for each in items if each is not NoneType))
-    if kind is list:
+    if kind is list and items:
         return "a list of " + ("numbers" if items[0] in (int, float) else "text")
     return _WORDS.get(kind, "text" if issubclass(kind, Enum) else kind.__name__)
 

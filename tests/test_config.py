@@ -1,6 +1,7 @@
 """`CodaGRPOConfig`: its defaults, what it refuses, and how TRL's parser reads it from YAML and the command line."""
 
 import re
+from dataclasses import dataclass, field
 from math import inf, nan
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def test_every_field_is_range_checked_under_its_own_name(field, values):
 def test_a_value_of_another_type_is_refused(field, value, expected):
     with pytest.raises(ValueError, match=re.escape(f"`{field}` is {value!r}, but must be {expected}.")):
         LengthGroupedGRPOConfig("unused", **(CPU | {field: value}))
+
+
+def test_a_field_of_a_derived_class_may_be_any_list():
+    @dataclass
+    class Own(CodaGRPOConfig):
+        tags: list = field(default_factory=list)
+
+    Own("unused", tags=[1, "a"], **CPU)
+    with pytest.raises(ValueError, match="`tags` is 3, but must be a list."):
+        Own("unused", tags=3, **CPU)
 
 
 def test_what_trl_takes_is_taken():
