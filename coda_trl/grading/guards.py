@@ -18,7 +18,7 @@ MAX_FACTORIAL = 3000
 MAX_COMMANDS = 150
 
 _EXPONENT = re.compile(r"\^[\s{(+-]*(\d+)")
-_SQUARE = re.compile(r"\^\s*(?:[23](?!\d)|\{\s*[23]\s*\})")
+_SQUARE = re.compile(r"\^\s*(?:[1-3](?!\d)|\{\s*[1-3]\s*\})")
 _FACTORIAL = re.compile(r"((?<!\d)\d+|[)}\]!])\s*!")
 _BINOMIAL = re.compile(r"\\binom\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _ITERATED = re.compile(r"\\(?:int|iint|iiint|oint|sum|prod|lim)(?![A-Za-z])")
