@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -58,8 +59,8 @@ def test_commands_exist_and_end_without_a_traceback(target, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> list[str]:
-    """Names of the files in a wheel of this tree."""
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """A wheel of this tree."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for file in filter(None, files.split("\0")):
@@ -69,7 +70,15 @@ def wheel(tmp_path_factory) -> list[str]:
     code = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(out)!r}))"
     subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=True)
     (path,) = out.glob("*.whl")
-    return zipfile.ZipFile(path).namelist()
+    return zipfile.ZipFile(path)
+
+
+def test_an_index_page_finds_the_pictures_and_pages_of_the_readme(wheel):
+    (name,) = (name for name in wheel.namelist() if name.endswith("METADATA"))
+    text = wheel.read(name).decode()
+    targets = re.findall(r"\]\(([^)]+)\)", text[text.index("# coda-trl") :])
+    assert any(target.endswith("raw/main/experiments/math/by-difficulty.png") for target in targets)
+    assert all(target.startswith(("https://", "#")) for target in targets)
 
 
 def test_a_wheel_holds_every_module_and_all_that_modules_read(wheel):
@@ -79,8 +88,9 @@ def test_a_wheel_holds_every_module_and_all_that_modules_read(wheel):
     expected |= {f"coda_trl/report/templates/{path.name}" for path in (package / "report" / "templates").iterdir()}
     recipes = [path for path in (ROOT / "recipes").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     expected |= {f"coda_trl/recipes/{path.relative_to(ROOT / 'recipes')}" for path in recipes}
-    assert expected - set(wheel) == set()
-    assert [name for name in wheel if name.startswith(("tests/", "benchmarks/", "experiments/", "docs/"))] == []
+    names = wheel.namelist()
+    assert expected - set(names) == set()
+    assert [name for name in names if name.startswith(("tests/", "benchmarks/", "experiments/", "docs/"))] == []
 
 
 def test_copied_recipes_train_in_an_empty_folder(tmp_path, monkeypatch, capsys):
