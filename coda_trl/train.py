@@ -17,6 +17,7 @@ import logging
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -145,6 +146,7 @@ def load_datasets(
 @command
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # of TRL's doing, not the user's
     try:
         argv = sys.argv[1:] if argv is None else argv
         if not argv or not argv[0].startswith("-"):

@@ -475,6 +475,7 @@ def run_command(monkeypatch, arguments):
     [
         ("gone", "error: run 'gone': there is no folder gone: check the path"),
         ("empty", "error: run 'empty': empty holds neither samples.jsonl nor summary.json (an evaluation) nor"),
+        ("begun", "run 'begun': the evaluation in begun has no answers yet"),  # that was refused, or has just begun
         ("A=damaged --reference B", "error: reference='B' is not among the runs: A"),  # before samples are read
         ("A=damaged B=gone", "error: run 'B': there is no folder gone: check the path"),
         ("A=log --out log/trainer_state.json", "File exists: 'log/trainer_state.json'"),
@@ -487,6 +488,7 @@ def run_command(monkeypatch, arguments):
 )
 def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, arguments, message):
     (tmp_path / "empty").mkdir()
+    write(tmp_path / "begun", [])
     write_log(tmp_path / "log")
     write_samples(tmp_path / "run")
     write(tmp_path / "twice", answers() + answers()[:1])

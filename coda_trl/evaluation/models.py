@@ -159,8 +159,8 @@ def check_context(files: ModelFiles, longest_prompt: int, max_tokens: int) -> No
     context = _context(files)
     room = context - longest_prompt
     if max_tokens > room:
-        remedy = f"set max_tokens to {room} or less, if there are samples in another output_dir"
         raise ValueError(
             f"max_tokens={max_tokens} and the longest prompt ({longest_prompt} tokens) exceed the context of "
-            f"{files.model} ({context} tokens): {remedy if room > 0 else 'leave such prompts out'}"
+            f"{files.model} ({context} tokens): "
+            + (f"set max_tokens to {room} or less" if room > 0 else "leave such prompts out")
         )

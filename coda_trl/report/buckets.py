@@ -143,7 +143,7 @@ def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, Bu
     axes[0].set_ylim(bottom=0)
     legend(figure, axes[:1])
     caption = (
-        "Left: below 1 the run spends fewer tokens than the reference. Right: above 0 it is more accurate. Bars: 95% "
+        "Tokens: below 1 the run spends fewer than the reference. Accuracy: above 0 it is right more often. Bars: 95% "
         f"intervals. Sorted are {comparison.extent}"
     )
     data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}

@@ -121,7 +121,7 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
         panel.set_ylabel(label)
     legend(figure, axes)
     caption = (
-        "Top: success within a budget. Middle: marginal gain between neighbouring budgets. Bottom: best budget for a "
+        "Pr: success within a budget. Gain: between neighbouring budgets. n*: best budget for a "
         "price; where a line steps, the price makes a longer budget not worth its tokens. Sorted are "
         f"{comparison.extent}"
     )

@@ -113,6 +113,10 @@ def find_files(name: str, folder: Path) -> list[Path]:
         raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
     places = (folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder))
     found = [path for path in places if path is not None and path.exists()]
+    if found == [folder / SAMPLES_FILE] and not found[0].stat().st_size:
+        raise ValueError(
+            f"run {name!r}: the evaluation in {folder} has no answers yet: repeat its command, which says why"
+        )
     if not found:
         raise ValueError(
             f"run {name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
