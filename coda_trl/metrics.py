@@ -81,12 +81,19 @@ def regime_metrics(
     tau_hard: float,
 ) -> dict[str, float]:
     """
-    Length, accuracy and clipping by difficulty, and the shares that tell whether groups carry a signal; lengths in
-    tokens, all others in [0, 1] (`docs/diagnose.md` explains each). `truncated` says which rollouts the length limit
-    cut off; other arguments as in [`published_metrics`].
+    Length, accuracy and clipping by difficulty, and the shares that tell whether groups carry a signal.
 
     A group is `hard` where its success rate is below `tau_hard`, `easy` where it is above `tau_easy`, `medium`
     otherwise. A regime without a group has no `mean_length`, `accuracy` and `clipped_ratio`: the keys are left out.
+
+    Args:
+        rewards, lengths, shaped, tau_easy, tau_hard:
+            As in [`published_metrics`].
+        truncated (`torch.Tensor` of shape `(P*G,)`):
+            Whether a rollout was cut off by the length limit.
+
+    Returns:
+        `dict[str, float]`: Lengths in tokens, all others in [0, 1]; `docs/diagnose.md` explains each.
     """
     groups = (shaped.success_rate.shape[0], -1)
     reward, length, truncated = rewards.view(groups), lengths.view(groups).float(), truncated.view(groups).float()

@@ -26,9 +26,14 @@ Completion = str | list[dict]
 
 def completion_text(completion: Completion) -> str:
     """
-    The text of a completion as TRL hands it to reward functions: plain text, or messages, of which the last has the
-    answer (others are tool calls and their results); of a message in parts, the text parts joined; empty without
-    content.
+    Returns the text of a completion as TRL hands it to reward functions.
+
+    Args:
+        completion (`str` or `list[dict]`):
+            Plain text, or messages; of several (tool calls and their results in between) the last has the answer.
+
+    Returns:
+        `str`: the text; of a message in parts, the text parts joined; empty for a message without content.
     """
     if isinstance(completion, str):
         return completion
@@ -139,11 +144,21 @@ def _has_reasoning_apart(completion: Completion) -> bool:
 def trl_accuracy_reward(
     completions: list[Completion], solution: list[str | int | float | None], **kwargs
 ) -> list[float | None]:
-    """
+    r"""
     TRL's `accuracy_reward`, with the solution put into a box where it has none: bare, TRL reads most of them wrongly.
 
     For comparison with runs of plain TRL. It has no time limit off the main thread; prefer [`accuracy_reward`], which
     takes the same arguments.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.rewards import trl_accuracy_reward
+
+    >>> trl_accuracy_reward([r"\boxed{72}", r"\boxed{27}"], ["72", "72"])
+    [1.0, 0.0]
+
+    ```
     """
     boxed = [gold if "\\boxed" in str(gold) else rf"\boxed{{{gold}}}" for gold in solution]
     messages = [[{"role": "assistant", "content": completion_text(completion)}] for completion in completions]
@@ -201,7 +216,25 @@ def choice_reward(
 
 
 def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) -> list[float]:
-    """1 where a completion of a problem of the ladder ends in the right sum, in digits, else 0."""
+    """
+    1 where a completion of a problem of the ladder ends in the right sum, else 0.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`), solution (`list[str]`):
+            Completions, as text or as messages, and their sums, in digits.
+        **kwargs:
+            Other columns of the data set, not used.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.rewards import ladder_reward
+
+    >>> ladder_reward(["7 +7 14 +1 15 ans 15", "ans 16"], ["15", "15"])
+    [1.0, 0.0]
+
+    ```
+    """
     return [
         float(ends_in_sum(completion_text(completion), answer))
         for completion, answer in zip(completions, solution, strict=True)

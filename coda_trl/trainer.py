@@ -55,6 +55,21 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             `length_shaping`, if the dataset holds fewer prompts than a batch, or lacks the column `n_gold` that L1
             needs or holds anything but positive numbers there, or, while training, if a reward is infinite or the
             shaped one is not 0, 1 or `None`.
+
+    Example:
+
+    ```python
+    from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+    from coda_trl.rewards import accuracy_reward
+
+    trainer = CodaGRPOTrainer(
+        model="Qwen/Qwen3-0.6B",
+        reward_funcs=accuracy_reward,
+        args=CodaGRPOConfig(output_dir="qwen3-0.6b-coda", num_generations=16, gradient_accumulation_steps=16),
+        train_dataset=dataset,  # columns `prompt` and `solution`
+    )
+    trainer.train()
+    ```
     """
 
     _config_class = CodaGRPOConfig

@@ -27,8 +27,16 @@ Key = tuple[str, str]  # benchmark, problem id
 
 def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = PERCENTILES) -> np.ndarray:
     """
-    Bucket of every problem, 0 (hardest) to `len(percentiles)` (easiest), shape `(P,)`: problems are sorted by success
-    rate, shape `(P,)`, without NaN, and cut at ascending percentiles. Tied ones are in a random but fixed order.
+    Sorts problems by success rate and cuts them at percentiles. Tied problems are in a random but fixed order.
+
+    Args:
+        success_rate (`np.ndarray` of shape `(P,)`):
+            Share of correct samples of every problem, without NaN.
+        percentiles (`Sequence[float]`, *optional*, defaults to `(10, 30, 50, 70, 90)`):
+            Where to cut, in percent of the problems, ascending.
+
+    Returns:
+        `np.ndarray` of shape `(P,)`: Bucket of every problem, 0 (hardest) to `len(percentiles)` (easiest).
     """
     count = len(success_rate)
     order = np.lexsort((np.random.default_rng(0).permutation(count), success_rate))
@@ -49,9 +57,12 @@ class Sorting:
     """
     Problems sorted by success rate, in turns: a part of the samples is measured as the other parts sort.
 
-    `keys` are benchmark and id of the `P` problems that all sorting runs have; `success_rate`, shape `(P, parts)`, is
-    for every part that of the other parts, mean over the sorting runs, NaN where one of them has no other sample with
-    a verdict.
+    Args:
+        keys (`list[tuple[str, str]]` of length `P`):
+            Benchmark and id of the problems that all sorting runs have.
+        success_rate (`np.ndarray` of shape `(P, parts)`):
+            For every part the success rate of the other parts, mean over the sorting runs; NaN where one of them has
+            no other sample with a verdict.
     """
 
     keys: list[Key]
@@ -77,8 +88,11 @@ class Sorting:
 
 def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
     """
-    Sorts the problems that some runs have in common by their success rate, for cross-fitting. `runs` are the samples,
-    by benchmark, of the runs that decide, with equal weight: to compare two runs, both.
+    Sorts the problems that some runs have in common by their success rate, for cross-fitting.
+
+    Args:
+        runs (`Sequence[Mapping[str, SampleColumns]]`):
+            Samples, by benchmark, of the runs that decide, with equal weight: to compare two runs, both.
     """
     first, *others = ({(name, problem) for name in run for problem in run[name].problems} for run in runs)
     shared = first.intersection(*others)
@@ -108,11 +122,17 @@ def pool_problems(run: Mapping[str, SampleColumns], keys: Sequence[Key]) -> Samp
 @dataclass(frozen=True)
 class BucketComparison:
     """
-    A run against a reference in one difficulty bucket: `name` gives its percentiles, the hardest from 0;
-    `num_problems` are those that both runs have (one near a cut may be in two buckets, with different samples);
-    `success_rate` is that of the sorting runs on the samples that did not sort; `token_ratio` is mean tokens of the
-    run over those of the reference, and `accuracy_points` the difference of accuracies, run minus reference, in
-    points.
+    A run against a reference in one difficulty bucket.
+
+    Args:
+        name (`str`):
+            Percentiles of the bucket; the hardest begins at 0.
+        num_problems (`int`):
+            Problems in it that both runs have. One near a cut may be in two buckets, with different samples.
+        success_rate (`float`):
+            Success rate of the sorting runs on the samples that did not sort.
+        token_ratio, accuracy_points (`Estimate`):
+            Mean tokens of the run over those of the reference, and accuracies, run minus reference, in points.
     """
 
     name: str
@@ -129,8 +149,8 @@ def compare_buckets(
     sorted_by: Sequence[Mapping[str, SampleColumns]] | None = None,
 ) -> list[BucketComparison]:
     """
-    Compares a run with a reference by difficulty, pairing them by problem and cross-fitting the difficulty (see
-    [`sort_problems`]): the buckets that hold a problem of both, hardest first.
+    Compares a run with a reference by difficulty, pairing them by problem and cross-fitting the difficulty: see
+    [`sort_problems`].
 
     Args:
         run, reference (`Mapping[str, SampleColumns]`):
@@ -139,6 +159,9 @@ def compare_buckets(
             Where to cut, see [`difficulty_buckets`].
         sorted_by (`Sequence[Mapping[str, SampleColumns]]`, *optional*):
             The runs whose success rate sorts the problems. Defaults to the two.
+
+    Returns:
+        `list[BucketComparison]`: The buckets that hold a problem of both, hardest first.
     """
     sorters = [reference, run] if sorted_by is None else sorted_by
     sorting = sort_problems(sorters)

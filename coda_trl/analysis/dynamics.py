@@ -17,7 +17,13 @@ SHAPING_REWARD = "length_shaping"
 
 @dataclass(frozen=True)
 class Curve:
-    """One logged quantity: `values` at optimiser `steps`, ascending, both of shape `(T,)`."""
+    """
+    One logged quantity over training.
+
+    Args:
+        steps, values (`np.ndarray` of shape `(T,)`):
+            Optimiser steps, ascending, and what was logged then.
+    """
 
     steps: np.ndarray
     values: np.ndarray
@@ -47,8 +53,13 @@ def read_log_history(path: str | os.PathLike) -> list[dict[str, Any]]:
 
 def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:
     """
-    Course of one quantity, such as `"coda/mean_w_easy"`, in a log history, leaving out values that are not finite;
-    `None` if it was never logged.
+    Course of one quantity, leaving out values that are not finite; `None` if it was never logged.
+
+    Args:
+        log_history (`Sequence[dict[str, Any]]`):
+            Entries with `step` and logged quantities.
+        key (`str`):
+            Name of the quantity, for example `"coda/mean_w_easy"`.
     """
     # A step that was logged twice (a run resumed from an earlier checkpoint) counts as it was the last time.
     logged = {entry["step"]: entry[key] for entry in log_history if isinstance(entry.get(key), int | float)}

@@ -14,8 +14,11 @@ import numpy as np
 @dataclass(frozen=True)
 class BudgetCurve:
     """
-    Probability of success within a token budget, a staircase: `budgets` in tokens at which it rises, from 0,
-    ascending, and `success`, the probability from each on, in [0, 1]. Both of shape `(M,)`.
+    Probability of success within a token budget: a staircase.
+
+    Args:
+        budgets, success (`np.ndarray` of shape `(M,)`):
+            Budgets in tokens at which it rises, from 0, ascending, and the probability from each on, in [0, 1].
     """
 
     budgets: np.ndarray
@@ -39,8 +42,12 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
     """
     Probability of success within a token budget, under truncation of one run; every problem weighs the same.
 
-    Of every sample: `problem` is the index of its problem, `correct` 1, 0, or NaN without a verdict (which is left
-    out), `tokens` what it generated. Shape `(N,)` each. Raises a `ValueError` if no sample has a verdict.
+    Args:
+        problem, correct, tokens (`np.ndarray` of shape `(N,)`):
+            Index of the problem of every sample; 1, 0, or NaN without a verdict, which is left out; generated tokens.
+
+    Raises:
+        ValueError: If no sample has a verdict.
 
     Example:
 

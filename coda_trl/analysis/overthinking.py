@@ -61,5 +61,14 @@ def count_verifications(completion: str) -> int:
     """
     Number of times a response announces or mentions a check: forms of check, re-check, double-check, cross-check,
     verify, re-evaluate, re-examine and confirm, as whole words.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis import count_verifications
+    >>> count_verifications("So 60. Let me verify: 65 - 5 = 60. Double-checking: 60.")
+    2
+
+    ```
     """
     return sum(1 for _ in _VERIFICATION.finditer(completion.lower()))

@@ -20,5 +20,14 @@ def is_reflective(completion: str) -> bool:
 
     A term matches as a whole word: `wait` is found in "Wait, no" and "wait-list", not in "waiting". Case and the kind
     of white space and hyphen do not matter. `yet` counts in any sense, as in the paper.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.analysis import is_reflective
+    >>> is_reflective("Wait, that is not right."), is_reflective("The answer is awaited.")
+    (True, False)
+
+    ```
     """
     return _REFLECTIVE.search(completion.lower()) is not None

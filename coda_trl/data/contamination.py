@@ -20,10 +20,19 @@ N = 13
 @dataclass(frozen=True)
 class Overlap:
     """
-    Problems of one evaluation set that occur in a training set; the counts are nested: of its `problems`, the whole
-    text of `identical` is a training problem, but for case, punctuation and spacing; `half` or more of the runs of 13
-    words of others occur in training problems; `any` have at least one such run. `training_rows` are identical to one
-    of the problems, or share half or more of its runs.
+    Problems of one evaluation set that occur in a training set. The three counts are nested.
+
+    Args:
+        problems (`int`):
+            Problems of the evaluation set.
+        identical (`int`):
+            Those whose whole text, less case, punctuation and spacing, is a training problem.
+        half (`int`):
+            Those, or half or more of whose runs of 13 words occur in training problems.
+        any (`int`):
+            Those, or with at least one run of 13 words that does.
+        training_rows (`tuple[int, ...]`):
+            Training rows that are identical to one of the problems, or share half or more of its runs.
     """
 
     problems: int
@@ -46,7 +55,18 @@ def _traces(prompt: str | Messages) -> tuple[str, set[str]]:
 
 
 def find_overlap(training: Dataset, benchmarks: Mapping[str, Dataset]) -> dict[str, Overlap]:
-    """Compares a training set with evaluation sets by name, all with a column `prompt`."""
+    """
+    Compares a training set with evaluation sets.
+
+    Args:
+        training (`Dataset`):
+            Rows with a `prompt`.
+        benchmarks (`Mapping[str, Dataset]`):
+            Evaluation sets by name, rows with a `prompt`.
+
+    Returns:
+        `dict[str, Overlap]`: What was found, by name.
+    """
     problems = {name: list(map(_traces, rows["prompt"])) for name, rows in benchmarks.items()}
     rows_with = {trace: [] for pairs in problems.values() for text, runs in pairs for trace in (text, *runs)}
     for row, prompt in enumerate(training["prompt"]):

@@ -27,8 +27,17 @@ def drop_long_prompts(
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> tuple[Dataset, str]:
     """
-    Keeps the rows whose prompt has at most `max_length` tokens, with chat template (see `chat_template_kwargs` of
-    [`~trl.GRPOConfig`]) and opening of the answer. The authors use 1,024.
+    Keeps the rows whose prompt has at most `max_length` tokens, with chat template and opening of the answer.
+
+    Args:
+        dataset (`Dataset`):
+            Rows with a `prompt`, conversational or plain.
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Tokenizer of the model that will be trained.
+        max_length (`int`):
+            Longest prompt kept, in tokens. The authors use 1,024.
+        chat_template_kwargs (`dict[str, Any]`, *optional*):
+            As in [`~trl.GRPOConfig`].
 
     Returns:
         `tuple[Dataset, str]`: The rows kept, and in words how long prompts are and how many were dropped.

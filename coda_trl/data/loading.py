@@ -151,8 +151,14 @@ def _join(parts: list[Dataset]) -> Dataset:
 
 def load_evaluation_set(spec: str) -> Dataset:
     """
-    Loads one of [`BENCHMARKS`], or `NAME=LOCATION` as in [`load_source`], with conversational prompts. Raises a
-    [`DataError`] as there, or if it is not an evaluation set.
+    Loads an evaluation set, with conversational prompts.
+
+    Args:
+        spec (`str`):
+            One of [`BENCHMARKS`], or `NAME=LOCATION` as in [`load_source`].
+
+    Raises:
+        DataError: As in [`load_source`], or if it is not an evaluation set.
     """
     name = spec.partition("=")[0]
     if name not in BENCHMARKS:

@@ -37,9 +37,19 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
     """
     Asks for a number of tokens, as L1 does (https://huggingface.co/papers/2503.04697).
 
-    Every conversational `prompt` ends with `Think for N tokens.`, and column `n_gold` holds N, from `low` to `high`
-    (the CODA paper: 128 to 10,000). It is drawn once a row, so all rollouts of a group share it. Raises a `ValueError`
-    if the range is empty or starts below 1.
+    Every prompt ends with `Think for N tokens.`, and column `n_gold` holds N. It is drawn once a row, so all rollouts
+    of a group share it.
+
+    Args:
+        dataset (`Dataset`):
+            Rows with a conversational `prompt`.
+        low (`int`), high (`int`):
+            Range of N, both ends included. The CODA paper uses 128 to 10,000.
+        seed (`int`, *optional*, defaults to `42`):
+            Seed of the draw.
+
+    Raises:
+        ValueError: If the range is empty or starts below 1.
     """
     if not 1 <= low <= high:
         raise ValueError(f"The length budget is {low} to {high} tokens, but must be a range of positive numbers.")
@@ -57,7 +67,13 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
 def to_plain_text(dataset: Dataset) -> Dataset:
     """
     Turns conversational prompts of one user turn into its text and a newline, for base models without a chat template.
-    Raises a [`DataError`] if a prompt has several messages, of which plain text could not tell who says what.
+
+    Args:
+        dataset (`Dataset`):
+            Rows with a conversational `prompt`.
+
+    Raises:
+        DataError: If a prompt has several messages, of which plain text could not tell who says what.
     """
 
     def flatten(row: dict) -> dict:

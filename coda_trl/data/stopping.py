@@ -10,8 +10,15 @@ _MARK = "coda-trl answer"
 @dataclass(frozen=True)
 class StopTokens:
     """
-    Tokens that end a generation: all their `ids`; `added` are those that neither checkpoint nor tokenizer declares, so
-    that they must be handed over; `warning` is set if generation may never stop, with the reason.
+    Tokens that end a generation.
+
+    Args:
+        ids (`tuple[int, ...]`):
+            Ids at which generation should stop.
+        added (`tuple[str, ...]`):
+            Those among them that checkpoint and tokenizer do not declare, and that must be handed over.
+        warning (`str`, *optional*):
+            Set if generation may never stop, with the reason.
     """
 
     ids: tuple[int, ...]
@@ -23,11 +30,21 @@ def find_stop_tokens(
     tokenizer: PreTrainedTokenizerBase, generation_config: GenerationConfig | None, prompt_format: str = "chat"
 ) -> StopTokens:
     """
-    Finds the tokens at which generation has to stop, given the settings that come with the checkpoint and whether
-    prompts are `"chat"` or `"plain"`.
+    Finds the tokens at which generation has to stop.
 
     Qwen3's base checkpoints declare `<|endoftext|>` alone as end of sequence, while their chat template closes a turn
     with `<|im_end|>`. After that a model would continue to the length limit.
+
+    Args:
+        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            Tokenizer of the model.
+        generation_config ([`~transformers.GenerationConfig`], *optional*):
+            Generation settings that come with the checkpoint.
+        prompt_format (`str`, *optional*, defaults to `"chat"`):
+            `"chat"` or `"plain"`.
+
+    Returns:
+        [`StopTokens`]
     """
     declared = generation_config.eos_token_id if generation_config is not None else None
     ids = {*(declared if isinstance(declared, list) else [declared]), tokenizer.eos_token_id} - {None}

@@ -53,9 +53,12 @@ class ModelSize:
 
 def model_size(config: PretrainedConfig, model_args: ModelConfig) -> ModelSize:
     """
-    Sizes of a causal language model, from its configuration. The weights are neither loaded nor allocated. Raises an
-    `AttributeError` if the configuration does not tell a size, a `ValueError` if PEFT is needed and not installed, a
-    `LoraTargetError` if LoRA's target modules are not in the model.
+    Sizes of a causal language model, from its configuration. The weights are neither loaded nor allocated.
+
+    Raises:
+        AttributeError: If the configuration does not tell a size.
+        ValueError: If PEFT is needed and not installed.
+        LoraTargetError: If LoRA's target modules are not in the model.
     """
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)

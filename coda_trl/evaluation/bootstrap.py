@@ -36,8 +36,13 @@ MOST_UNITS = 4096
 @dataclass(frozen=True)
 class Estimate:
     """
-    A number with its bootstrap interval: `value`, computed on all problems, NaN if it is not defined; `low` and
-    `high`, `None` if there is no interval (fewer than [`MIN_PROBLEMS`] problems, or no samples).
+    A number with its bootstrap interval.
+
+    Args:
+        value (`float`):
+            The number itself, computed on all problems. NaN if it is not defined.
+        low, high (`float`, *optional*):
+            Ends of the interval; `None` if there is none (fewer than [`MIN_PROBLEMS`] problems, or no samples).
     """
 
     value: float

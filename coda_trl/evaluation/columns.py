@@ -177,9 +177,16 @@ def load_samples(
     """
     Reads a sample file in one pass, keeping numbers and dropping texts: samples by benchmark.
 
-    `split_by` is a field whose values split a benchmark: with `"rung"`, `ladder` becomes `ladder rung 3` and so on.
-    `counts` are further numbers to take from every sample. Raises a `ValueError` if a line is not a sample, or one
-    sample is there twice.
+    Args:
+        path (`str` or `os.PathLike`):
+            Sample file.
+        split_by (`str`, *optional*):
+            Field whose values split a benchmark: with `"rung"`, `ladder` becomes `ladder rung 3` and so on.
+        counts (`Mapping[str, Callable[[Mapping[str, Any]], float]]`, *optional*):
+            Further numbers to take from every sample, such as `{"words": lambda s: len(s["completion"].split())}`.
+
+    Raises:
+        ValueError: If a line is not a sample, or one sample is there twice.
 
     Example:
 

@@ -13,9 +13,15 @@ from .metrics import Outcomes, Ratio, accuracy, mean_tokens
 @dataclass(frozen=True)
 class Comparison:
     """
-    A run against a reference on the `num_problems` that both have answered: `accuracy_points` is the difference of
-    accuracies (run minus reference) in percentage points; `token_change` the relative change of the mean number of
-    tokens in percent, of which -25 says a quarter fewer than the reference.
+    A run against a reference on the problems that both have answered.
+
+    Args:
+        accuracy_points (`Estimate`):
+            Difference of accuracies (run minus reference), in percentage points.
+        token_change (`Estimate`):
+            Relative change of the mean number of tokens, in percent: -25 says a quarter fewer than the reference.
+        num_problems (`int`):
+            Number of problems compared.
     """
 
     accuracy_points: Estimate
@@ -48,10 +54,33 @@ def compare(run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes]) -> C
     """
     Compares two runs on the problems that both have, pairing them by problem. Accuracies need a verdict in both.
 
-    `run` and `reference` are samples summed up by problem, by benchmark. Over several benchmarks their averages are
-    compared, as in the last column of the paper's Table 1. There are no intervals if one has fewer than
-    [`~bootstrap.MIN_PROBLEMS`] problems that count. Raises a `ValueError` if the runs have no problem in common, or
-    one id stands for two problems.
+    Over several benchmarks their averages are compared, as in the last column of the paper's Table 1.
+
+    Args:
+        run, reference (`Mapping[str, Outcomes]`):
+            Samples summed up by problem, by benchmark.
+
+    Returns:
+        `Comparison`: Differences with intervals; without, if a benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`]
+            problems that count.
+
+    Raises:
+        ValueError: If the runs have no problem in common, or one id stands for two problems.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.evaluation import collect, compare
+    >>> def samples(tokens):
+    ...     return [
+    ...         {"benchmark": "b", "problem_id": i, "tokens": tokens + i, "finish_reason": "stop", "correct": i > 0}
+    ...         for i in range(10)
+    ...     ]
+    >>> result = compare(collect(samples(50)), collect(samples(100)))
+    >>> result.accuracy_points.value, round(result.token_change.value, 1), result.token_change.excludes_zero
+    (0.0, -47.8, True)
+
+    ```
     """
     ratios: dict[str, list[Ratio]] = {}
     num_problems = 0

@@ -26,8 +26,17 @@ MAX_COMPLETION_LENGTH = 48  # tokens of the longest way to write a solution down
 
 def evaluate_ladder(model: str, output_dir: str, n: int = 8, temperature: float = 0.6) -> list[dict[str, Any]]:
     """
-    Samples `n` answers to 100 problems of each rung with the model of a folder, and sums them up, see
-    [`summarize_rungs`]. `output_dir` gets `samples.jsonl` and `summary.json`; an interrupted evaluation resumes there.
+    Samples answers to 100 problems of each rung and sums them up, see [`summarize_rungs`].
+
+    Args:
+        model (`str`):
+            Folder of the model.
+        output_dir (`str`):
+            Folder for `samples.jsonl` and `summary.json`; an interrupted evaluation resumes there.
+        n (`int`, *optional*, defaults to `8`):
+            Answers per problem.
+        temperature (`float`, *optional*, defaults to `0.6`):
+            Sampling temperature; 0 decodes greedily and needs `n=1`.
     """
     config = EvaluationConfig(
         model_name_or_path=model,

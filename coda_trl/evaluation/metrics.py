@@ -55,9 +55,13 @@ class Outcomes:
 @dataclass(frozen=True)
 class Ratio:
     """
-    A metric as a ratio of two sums over `P` problems: `numerator` and `denominator`, of shape `(P,)`, are what every
-    problem adds to them; `limits` the least and largest value that a problem can have, (0, 1) for a share, (-1, 1) for
-    a difference.
+    A metric as a ratio of two sums over `P` problems.
+
+    Args:
+        numerator, denominator (`np.ndarray` of shape `(P,)`):
+            Contribution of every problem to the upper and to the lower sum.
+        limits (`tuple[float, float]`, *optional*):
+            Least and largest value that a problem can have: (0, 1) for a share, (-1, 1) for a difference of two.
     """
 
     numerator: np.ndarray
@@ -120,9 +124,14 @@ def unscorable_share(outcomes: Outcomes) -> Ratio:
 
 def pass_at_k(outcomes: Outcomes, k: int) -> Ratio:
     """
-    Probability that at least one of `k` samples is correct, estimated without bias from `n >= k` samples as `1 - C(n -
-    c, k) / C(n, k)` for a problem with `c` correct ones (https://huggingface.co/papers/2107.03374). Problems with
-    fewer verdicts than `k` are left out.
+    Probability that at least one of `k` samples is correct, estimated without bias from `n >= k` samples as
+    `1 - C(n - c, k) / C(n, k)` for a problem with `c` correct ones (https://huggingface.co/papers/2107.03374).
+
+    Args:
+        outcomes (`Outcomes`):
+            Samples summed up by problem.
+        k (`int`):
+            Number of tries, at least 1. Problems with fewer verdicts are left out.
     """
     enough = outcomes.graded >= k
     estimates = np.zeros(len(outcomes.problems))

@@ -75,8 +75,13 @@ def was_stopped(sample: Mapping[str, Any]) -> bool:
 
 class SampleWriter:
     """
-    Appends samples to a file, and knows which ones it holds already. A killed process leaves at most one incomplete
-    last line, which the next writer removes.
+    Appends samples to a file, and knows which ones it holds already.
+
+    A killed process leaves at most one incomplete last line, which the next writer removes.
+
+    Args:
+        path (`str` or `os.PathLike`):
+            Sample file; created, with its folder, if it does not exist.
 
     Attributes:
         done (`dict[tuple[str, str], set[int]]`):

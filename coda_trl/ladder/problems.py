@@ -32,17 +32,55 @@ class Problem:
 
 
 def sample_problem(rung: int, rng: random.Random) -> Problem:
-    """Draws one problem of a rung."""
+    """
+    Draws one problem of a rung.
+
+    Example:
+
+    ```python
+    >>> import random
+    >>> from coda_trl.ladder import sample_problem
+
+    >>> problem = sample_problem(2, random.Random(0))
+    >>> problem.question, problem.answer
+    ('7 +7 +1 =', '15')
+
+    ```
+    """
     return Problem(rung, tuple(rng.randint(1, LARGEST_NUMBER) for _ in range(RUNGS[rung])))
 
 
 def ends_in_sum(completion: str, answer: str) -> bool:
-    """Whether a completion, without its end-of-sequence token, ends in `ans` and the right sum."""
+    """
+    Whether a completion, without its end-of-sequence token, ends in `ans` and the right sum.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.ladder import ends_in_sum
+
+    >>> ends_in_sum("7 +7 14 +1 15 ans 15", "15"), ends_in_sum("7 +7 14 +1 15", "15")
+    (True, False)
+
+    ```
+    """
     return completion.split()[-2:] == ["ans", answer]
 
 
 def make_dataset(num_problems: int, seed: int = 0, rung_shares: dict[int, float] | None = None) -> Dataset:
-    """Draws a training set, with `TRAINING_SHARES` of the rungs if `rung_shares` gives no others."""
+    """
+    Draws a training set, with `TRAINING_SHARES` of the rungs if `rung_shares` gives no others.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.ladder import make_dataset
+
+    >>> make_dataset(1, seed=3)[0]
+    {'prompt': [{'role': 'user', 'content': '5 +4 +3 +4 ='}], 'solution': '16', 'source': 'ladder', 'rung': 3}
+
+    ```
+    """
     shares = rung_shares or TRAINING_SHARES
     rng = random.Random(f"ladder-{seed}")
     rungs, weights = list(shares), list(shares.values())

@@ -29,7 +29,20 @@ BUDGET_WORDS = ["Think", "for", "tokens."]
 
 
 def demonstrate(problem: Problem, style: str) -> list[str]:
-    """A solution in one of the styles, as words. The sums are those that the model believes, which can be wrong."""
+    """
+    Writes a solution in one of the styles, as words. The sums are those that the model believes, which can be wrong.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.ladder import Problem
+    >>> from coda_trl.ladder.styles import demonstrate
+
+    >>> " ".join(demonstrate(Problem(rung=2, numbers=(7, 7, 1)), "check"))
+    '7 14 15 verify 1 8 15 same ans 15'
+
+    ```
+    """
     numbers = problem.numbers
     if style == "direct":
         return ["ans", problem.answer]

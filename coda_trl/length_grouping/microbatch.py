@@ -44,6 +44,16 @@ def cheapest_fill(
     `widths` are the tokens of each row, descending; none but a wider row alone makes a micro-batch of more than
     `budget` tokens, padding included. The cost of a pass, in tokens, is doubled until there are no more micro-batches
     than `most`, which has to suffice for the budget.
+
+    ```python
+    >>> from coda_trl.length_grouping.microbatch import cheapest_fill
+
+    >>> cheapest_fill([1000, 500, 500, 100, 100, 100, 100, 100], budget=1500, pass_cost=100)
+    [1, 2, 5]
+    >>> cheapest_fill([1000, 500, 500, 100, 100, 100, 100, 100], budget=5000, pass_cost=1000)
+    [3, 5]
+
+    ```
     """
     costs, starts = [0], [0]  # of the cheapest micro-batches of the first rows, and where their last one begins
     for end in range(1, len(widths) + 1):
