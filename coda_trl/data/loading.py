@@ -116,6 +116,19 @@ def load_training_set(
     Returns:
         `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget. Of several data sets,
             without the columns that have not the same type in all, which a warning names.
+
+    Example:
+
+    ```python
+    >>> from coda_trl.data import load_training_set
+
+    >>> load_training_set(["ladder=100", "ladder=20"])  # `mixed`, `gsm8k=FILE.jsonl`, `custom=HUB_ID` likewise
+    Dataset({
+        features: ['prompt', 'solution', 'source', 'rung'],
+        num_rows: 120
+    })
+
+    ```
     """
     specs = [specs] if isinstance(specs, str) else specs
     parts = []

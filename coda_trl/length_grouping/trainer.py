@@ -58,6 +58,21 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         RuntimeError: If the installed TRL is not one that this trainer knows how to extend.
         TypeError: If `args` is not a [`LengthGroupedGRPOConfig`].
         ValueError: If the dataset holds fewer prompts than a batch.
+
+    Example:
+
+    ```python
+    from coda_trl import LengthGroupedGRPOConfig, LengthGroupedGRPOTrainer  # instead of GRPOConfig, GRPOTrainer
+    from trl.rewards import accuracy_reward
+
+    trainer = LengthGroupedGRPOTrainer(
+        model="Qwen/Qwen3-0.6B",
+        reward_funcs=accuracy_reward,
+        args=LengthGroupedGRPOConfig(output_dir="qwen3-0.6b-grpo"),
+        train_dataset=dataset,
+    )
+    trainer.train()
+    ```
     """
 
     _config_class = LengthGroupedGRPOConfig

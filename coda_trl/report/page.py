@@ -78,6 +78,14 @@ def build_report(
     Raises:
         FileNotFoundError: If a folder does not exist.
         ValueError: If there is no run, a name is not among the runs, or a folder holds nothing to report.
+
+    Example:
+
+    ```python
+    from coda_trl.report import build_report
+
+    build_report({"GRPO": "runs/grpo", "CODA": ["runs/coda", "runs/coda-eval"]}, reference="GRPO")
+    ```
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
