@@ -9,9 +9,13 @@ from .units import Quantity
 
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
-    r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\d{1,2})\s*⟧?\s*\)?\}|(\d))"
-    r"|⟦\(?(?:in )?base[ -](\d{1,2})\)?⟧|⟦\(?(?:in )?base⟧\s*(\d{1,2}))$"
+    r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
+    r"|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d{1,2}))$"
 )
+_BASES = {
+    name: base for base, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
+}
+_BASES["sixteen"] = 16
 _TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
 # An apostrophe and a hyphen may stand in a word.
@@ -38,12 +42,13 @@ def numbers_equal(gold: Quantity, answer: Quantity) -> bool | None:
 
 
 def numeral(text: str) -> tuple[str, int] | None:
-    """Digits and base of a numeral such as `52_8`, `(1011)_{2}` or `1A_{16}`, or `None`."""
+    """Digits and base of a numeral such as `52_8`, `(1011)_{2}` or `1A_{sixteen}`, or `None`."""
     match = _BASED.match(text)
     if not match:
         return None
     sign, digits, *names = match.groups()
-    base = int(next(filter(None, names)))
+    name = next(filter(None, names)).casefold()
+    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 0)
     if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
     return sign + (digits.upper().lstrip("0") or "0"), base

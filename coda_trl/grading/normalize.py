@@ -57,6 +57,7 @@ _SYNONYMS = {
 }  # fmt: skip
 _CANONICAL = {name: command for command, names in _SYNONYMS.items() for name in names.split()}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
+_CHOOSE = re.compile(r"\{([^{}]+)\\choose(?![A-Za-z])([^{}]+)\}|^\s*(\w+)\s*\\choose(?![A-Za-z])\s*(\w+)\s*$")
 _ARGUMENT = r"\s*(\\[A-Za-z]+|[A-Za-z\d])"
 _WITH_ARGUMENTS = re.compile(
     rf"(\\(?:frac|binom)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}(?:{_ARGUMENT})?"
@@ -111,9 +112,16 @@ _VALUES_OF_WORDS = (
     {word: str(value) for value, word in enumerate(_ONES)}
     | {word: str(value) for word, value in _TENS.items()}
     | {f"{ten}{gap}{_ONES[one]}": str(_TENS[ten] + one) for ten in _TENS for one in range(1, 10) for gap in "- "}
-    | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi"}
-    | dict.fromkeys(["half", "a half", "one half", "one-half"], r"\frac{1}{2}")
+    | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi", "half": r"\frac{1}{2}"}
+    | {
+        f"{one}{name}": rf"\frac{{1}}{{{value}}}"
+        for name, value in {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5}.items()
+        for one in ("one ", "one-", "a ")
+    }
 )
+_SCALED = {"hundred", "thousand", "million", "billion", "trillion", "percent", "dollar", "dollars", "cents"}
+_NEGATIVE = re.compile(r"^(?:negative|minus)\b[\s⟧⟦]*(?=\S)", re.IGNORECASE)
+_POSITIVE = re.compile(r"\d[\d.]*|\\frac\{\d+\}\{\d+\}")
 
 
 @lru_cache(maxsize=8192)
@@ -126,6 +134,7 @@ def normalize(text: str) -> str:
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
+    text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))
@@ -136,7 +145,19 @@ def normalize(text: str) -> str:
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _strip_lead(_strip_punctuation(conclusion(re.sub(" {2,}", " ", text))))
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
-    return _VALUES_OF_WORDS.get(text.strip("⟦⟧ ").casefold(), text)
+    return _in_digits(text.strip("⟦⟧ ")) or text
+
+
+def _in_digits(text: str) -> str | None:
+    """A number written in words: `negative seven`, `three million`, `one half`."""
+    if negative := _NEGATIVE.match(text):
+        number = text[negative.end() :]
+        number = _in_digits(number) or number
+        return f"-{number}" if _POSITIVE.fullmatch(number) else None
+    number, _, scale = text.casefold().rpartition(" ")
+    if scale in _SCALED and number in _VALUES_OF_WORDS:
+        return f"{_VALUES_OF_WORDS[number]}⟦{scale}⟧"
+    return _VALUES_OF_WORDS.get(text.casefold())
 
 
 def _replace(text: str, table: dict[str, str]) -> str:
