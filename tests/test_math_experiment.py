@@ -281,7 +281,8 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
 
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
-    assert set(tables.build(only_trained, tmp_path)) == {"state", "trainings", "rewards", "seconds"}
+    assert set(tables.build(only_trained, tmp_path)) == {"state", "trainings", "rewards", "seconds", "course"}
+    assert "% [0.0, 0.0] | 0.0 [0.0, 0.0] | – |" in parts["course"], "both had the same rollouts"
 
 
 @pytest.mark.slow

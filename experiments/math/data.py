@@ -2,8 +2,9 @@
 
 python -m experiments.math.data --source COPIES --out runs/math/data
 
-`COPIES` is a folder with gsm8k_train, math_train, math_test and the benchmarks as `NAME.jsonl.gz`, columns as on the
-hub. Everything is drawn with fixed seeds, so the files are the same everywhere.
+`COPIES` is a folder with gsm8k_train, the benchmarks (columns as on the hub), math_train and math_test (`problem`,
+`level` from 1 to 5, and `answer`, the content of the solution's last box) as `NAME.jsonl.gz`. Everything is drawn with
+fixed seeds, so the files are the same everywhere.
 """
 
 import argparse

@@ -131,6 +131,25 @@ def trainings_table(rows: Sequence[Row]) -> Table:
     return Table("trainings", "Trainings", caption, header, lines)
 
 
+def course_table(rows: Sequence[Row]) -> Table:
+    """How CODA's rollouts differ from GRPO's over the training."""
+    found, lines = pairs(rows, "coda"), []
+    for first in range(0, found[0][0]["training"]["steps"], SMOOTH):
+
+        def means(name: str, part: slice = slice(first, first + SMOOTH)) -> np.ndarray:
+            logs = [[row["training"]["log"].get(name, [])[part] for row in pair] for pair in found]
+            return np.array([[pd.Series(values, dtype=float).mean() for values in pair] for pair in logs])
+
+        logs = [np.log(means(f"{band}_tokens")) for band in ("easy", "hard")]
+        points = [means(name) for name in ("reward", "hard_accuracy")]
+        tokens, points = ([over_pairs(of[:, 0] - of[:, 1]) for of in each] for each in (logs, points))
+        line = [Cell(f"{first + 1} to {first + SMOOTH}"), *map(_percent, tokens)]
+        lines.append([*line, *(number(of, 100, signed=True) for of in points)])
+    header = ["Steps", "Tokens, easy", "Tokens, hard", "Points, all", "Points, hard"]
+    caption = f"CODA's rollouts against GRPO's: means over {len(found)} pairs, 95% t-interval over them."
+    return Table("course", "Against GRPO, over the training", caption, header, lines)
+
+
 def seconds_table(rows: Sequence[Row]) -> Table:
     """Where the time of a step goes, at the beginning and at the end of the training."""
     lines = []
@@ -283,6 +302,8 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     if trained:
         draw_steps(trained, METHODS, ("reward", "easy_tokens", "hard_tokens"), STEPS, folder / "training.png")
         tables += [trainings_table(trained), rewards_table(trained), seconds_table(trained)]
+    if pairs(trained, "coda"):
+        tables.append(course_table(trained))
     collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] < SEEDS["ungated"]]
     if any(row["method"] in COLLAPSE for row in collapse):
         shown = ("reward", "tokens", "all_wrong_tokens")
