@@ -67,8 +67,8 @@ def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_
     if memory.kv_cache is not None:
         at_a_time = f", so vLLM runs {max(0, int(memory.kv_cache / memory.sequence))} of them at a time"
     console.print(
-        f"Keys and values take {size.kv_bytes_per_token / 1024:.0f} KiB a token; {_gib(memory.sequence)} GiB a GPU "
-        f"for a sequence of full length{at_a_time}.",
+        f"Keys and values take {size.kv_bytes_per_token / 1024:.0f} KiB a token; {memory.sequence / GIB:.2g} GiB a "
+        f"GPU for a sequence of full length{at_a_time}.",
         soft_wrap=not console.is_terminal,
     )
 
