@@ -238,7 +238,7 @@ def test_runs_of_the_collapse_demonstration_are_only_trained_and_drawn(make_queu
     assert rows["ungated_group"]["settings"]["scale_rewards"] == "group"
     rows["ungated_group"]["training"]["log"]["all_wrong_tokens"] = [300] * 14
     table = tables.build(list(rows.values()), tmp_path)["collapse"]
-    assert "`ungated-0`, `ungated-1`, `ungated_group-1`.\n" in tables.state(list(rows.values()))
+    assert "`ungated-0`, `ungated-1`, `ungated_group-1`.\n" in tables.state(list(rows.values()))["missing-math"]
     first, second = table.splitlines()[4:6]
     assert first.startswith("| CODA, scaled by group, seed 0 | ") and first.endswith(" | – |")
     assert second.startswith("| Ungated penalty, scaled by group, seed 0 | ") and "–" not in second
@@ -266,23 +266,26 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
     parts = tables.build(rows, tmp_path)
     assert all((tmp_path / name).stat().st_size > 0 for name in ("training.png", "by-difficulty.png"))
-    assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed 1 |" in parts["pairs"]
-    assert parts["state"].startswith("**2 pairs of 5: no verdict yet.** Runs of the design that are missing: `grpo-2`")
+    assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed\xa01 |" in parts["pairs"]
+    assert parts["state"] == "2 of 5 pairs are complete: no verdict yet.\n"
+    assert parts["missing-math"].startswith("Not run yet: `grpo-2`")
     assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
     page = fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)
     assert "old" not in page and page.endswith("<!-- begin scan -->\n<!-- end -->\n")
 
-    assert re.search(r"CODA, seed 0 \| 0\.0 \[−\S+, \+\S+\] / 0% \[0, 0\]", parts["differences"])
+    assert re.search(r"CODA, seed\s0 \| ≈\s0\.0 \[−\S+,\s\+\S+\] \|", parts["differences"])
+    assert re.search(r"CODA, seed\s0 \| ≈\s0% \[0,\s0\] \|", parts["token-differences"])
     tests = parts["verdict"].splitlines()
     assert [line.split("|")[4].strip() for line in tests if "CODA writes less" in line] == ["**failed**"]
-    assert "0.0 [0.0, 0.0] | **passed** |" in parts["verdict"], "as many tokens on hard problems"
-    assert "| does not hold | Δ tokens (%), CommonsenseQA | 0.0 [0.0, 0.0] |" in parts["claims-math"]
+    assert "0.0 [0.0,\xa00.0] | **passed** |" in parts["verdict"], "as many tokens on hard problems"
+    assert "| does not hold | Δ tokens (%), CommonsenseQA | 0.0 [0.0,\xa00.0] |" in parts["claims-math"]
     assert "| not run yet | Δ accuracy (points), VLP − GRPO, hard problems | – |" in parts["claims-math"]
     assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
 
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
-    assert set(tables.build(only_trained, tmp_path)) == {"state", "trainings", "rewards", "seconds", "course"}
-    assert "% [0.0, 0.0] | 0.0 [0.0, 0.0] | – |" in parts["course"], "both had the same rollouts"
+    shown = {"state", "missing-math", "trainings", "rewards", "seconds", "course"}
+    assert set(tables.build(only_trained, tmp_path)) == shown
+    assert "% [0.0,\xa00.0] | 0.0 [0.0,\xa00.0] | – |" in parts["course"], "both had the same rollouts"
 
 
 @pytest.mark.slow

@@ -636,7 +636,7 @@ def test_markdown_and_latex_escape_what_they_must():
         "key", "Title", "100% of $x_1$", ["a|b", "Δ & λ"], [[Cell("x_y"), Cell("−1%", "−2, 0", tone="noise")]]
     )
     assert "| a\\|b | Δ & λ |" in markdown(table)
-    assert "| x_y | ≈ −1% [−2, 0] |" in markdown(table)
+    assert "| x_y | ≈\xa0−1% [−2,\xa00] |" in markdown(table), "a line breaks before the interval, not in it"
     tex = latex(table)
     assert r"a\textbar{}b & $\Delta$ \& $\lambda$ \\" in tex
     assert r"x\_y & $\approx$ $-$1\% {\scriptsize [$-$2, 0]} \\" in tex

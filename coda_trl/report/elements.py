@@ -13,6 +13,7 @@ from ..evaluation.bootstrap import Estimate
 from ..evaluation.rounding import format_number
 
 MISSING = "–"
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader
 
-from .elements import Cell, Plot, Section, Table
+from .elements import NO_BREAK, Cell, Plot, Section, Table
 from .latex import latex
 from .style import number_axes, stack
 
@@ -116,8 +116,8 @@ def markdown(table: Table) -> str:
 
 
 def _plain(cell: Cell) -> str:
-    interval = f" [{cell.interval}]" if cell.interval else ""
-    return f"{cell.mark}{cell.text}{interval}"
+    mark, interval = (text.replace(" ", NO_BREAK) for text in (cell.mark, cell.interval and f"[{cell.interval}]"))
+    return f"{mark}{cell.text} {interval}".rstrip()
 
 
 def _items(sections: Sequence[Section], kind: type[Item]) -> Iterator[Item]:

@@ -198,7 +198,7 @@ def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS, where: str 
         rows.append([*map(Cell, (claim.source, claim.text, *words)), shown])
     return Table(
         key="claims",
-        title="Claim by claim",
+        title="Verdicts",
         caption=VERDICTS,
         header=["Paper", "Claim", where, "Number", "Value"],
         rows=rows,

@@ -16,6 +16,9 @@ from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
 from .results import SORTERS, Results, change, over_seeds, value
 from .tables import METHODS, SETTINGS, SHAPED, STYLES, token_ratio
 
+BANDS = "Means over seeds; bands and bars: 95% over seeds and problems."
+RANGES = "Means over seeds; bands: from the lowest seed to the highest."
+
 
 def _line(axis: Axes, x: Sequence[float], results: Sequence[Estimate | None], name: str) -> None:
     """Means with their intervals as a band."""
@@ -122,12 +125,12 @@ METHOD_NAMES = {RUNS[name].label: name for name in METHODS[1:]}
 # Fig. 2, 4 and 5, and one of all methods, by file name: caption, title by metric, run by label.
 COURSES = {
     "gates": (
-        "Fig. 2: gates under easy, mixed and hard training.",
+        "Gates and success rate in training on easy, mixed and hard rungs.",
         {"coda/mean_w_easy": "easy gate", "coda/mean_w_hard": "hard gate", "coda/success_rate": "success rate"},
         {"easy": "coda-easy", "mixed": "coda", "hard": "coda-hard"},
     ),
     "alpha": (
-        "Fig. 4: base reward, easy penalty and length under strengths of the easy-side penalty.",
+        "Base reward, easy penalty and length by strength of the easy-side penalty.",
         {
             "coda/mean_score": "base reward",
             "coda/global_easy_penalty_mean": "easy penalty",
@@ -136,7 +139,7 @@ COURSES = {
         SETTINGS["alpha"][1],
     ),
     "incorrect-bonus": (
-        "Fig. 5: length and success on hard prompts when wrong answers get the bonus too.",
+        "Length and share of hard prompts, and base reward, when wrong answers get the bonus too.",
         {
             "coda/hard/mean_length": "tokens, hard prompts",
             "coda/hard/share": "share of hard prompts",
@@ -145,7 +148,7 @@ COURSES = {
         {"bonus on right answers": "coda", "on wrong ones too": "coda-incorrect-bonus"},
     ),
     "methods": (
-        "Training of all methods: reward, and length by the success rate of the prompt.",
+        "Reward, length of easy and hard prompts, and share of hard ones.",
         {
             "coda/mean_score": "base reward",
             "coda/easy/mean_length": "tokens, easy prompts",
@@ -158,7 +161,10 @@ COURSES = {
 
 # Caption and function of every figure by file name.
 FIGURES: dict[str, tuple[str, Callable[[Results], Figure | None]]] = {
-    "by-rung": ("Tokens and accuracy by rung.", by_rung),
-    "buckets": ("Fig. 1a: tokens over GRPO's by difficulty, and the difference in accuracy.", buckets),
-    "budgets": ("Fig. 1b: accuracy against tokens, with L1's curve over its budgets.", budgets),
-} | {name: (caption, partial(_courses, titles=titles, runs=runs)) for name, (caption, titles, runs) in COURSES.items()}
+    "by-rung": (f"Tokens and accuracy by rung. {BANDS}", by_rung),
+    "buckets": (f"Tokens over GRPO's, and difference in accuracy, from the hardest problems on. {BANDS}", buckets),
+    "budgets": (f"Accuracy against tokens, with L1's curve over its budgets. {BANDS}", budgets),
+} | {
+    name: (f"{caption} {RANGES}", partial(_courses, titles=titles, runs=runs))
+    for name, (caption, titles, runs) in COURSES.items()
+}

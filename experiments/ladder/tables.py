@@ -32,6 +32,8 @@ WHICH = "Easy: rungs 1 to 3; hard: rungs 5 to 6."
 BY_RUNG: dict[str, tuple[int, ...]] = {f"{rung} (add {RUNGS[rung]})": (rung,) for rung in ALL_RUNGS} | {
     "Average": ALL_RUNGS
 }
+# The same with easy and hard rungs together.
+BY_DIFFICULTY = {"Easy (rungs 1 to 3)": EASY_RUNGS, "Rung 4": (4,), "Hard (5 and 6)": HARD_RUNGS, "Average": ALL_RUNGS}
 # Columns of a table that is about easy and hard problems.
 BY_SIDE = {
     f"{title}, {side}": value(column, rungs)
@@ -71,9 +73,13 @@ def _labels(names: Iterable[str], **others: str) -> dict[str, str]:
 
 
 def by_rung(
-    results: Results, metric: str, names: Sequence[str] = METHODS, columns: Mapping[str, tuple[int, ...]] = BY_RUNG
+    results: Results,
+    metric: str,
+    names: Sequence[str] = METHODS,
+    columns: Mapping[str, tuple[int, ...]] = BY_RUNG,
+    by: str = "rung",
 ) -> Table:
-    """One half of the paper's Table 1: accuracy or tokens by rung, with rows of differences to GRPO."""
+    """One half of the paper's Table 1: accuracy or tokens by rung (or as `by` says), with differences to GRPO."""
     is_tokens = metric == "tokens"
     column = "tokens" if is_tokens else "correct"
     rows = _grid(results, _labels(names), {title: value(column, rungs) for title, rungs in columns.items()})
@@ -83,8 +89,8 @@ def by_rung(
             rows.append([Cell(f"Δ {RUNS[name].label}"), *(_delta(each, is_tokens) for each in changes)])
     unit = "in percent of its tokens" if is_tokens else "in percentage points"
     return Table(
-        key=metric,
-        title="Tokens of an answer by rung" if is_tokens else "Accuracy by rung (%, mean@8)",
+        key=metric if by == "rung" else f"{metric}-by-{by}",
+        title=f"Tokens of an answer by {by}" if is_tokens else f"Accuracy by {by} (%, mean@8)",
         caption=f"{CAPTION} Δ: difference to GRPO {unit}. {NOISE}",
         header=["", *columns],
         rows=rows,
@@ -97,31 +103,33 @@ def token_ratio(chosen: np.ndarray) -> Function:
     return lambda run, reference: run.mean("tokens", chosen) / reference.mean("tokens", chosen)
 
 
-def buckets(results: Results, names: Sequence[str] = SHAPED) -> Table:
+def buckets(results: Results, names: Sequence[str] = SHAPED) -> list[Table]:
     """Fig. 1a: tokens over GRPO's, and the difference in accuracy, by difficulty."""
 
     def show(index: int, make, *runs: str) -> Estimate | None:
         found = results.in_bucket(index, make, *runs)
         return None if found is None else over_seeds(found)
 
-    sorters, rows = results.trainings(*SORTERS), []
+    sorters, ratios, points = results.trainings(*SORTERS), [], []
     for index, label in enumerate(bucket_names() if len(sorters) > 1 else ()):
         problems = (results.buckets(sorters[0]) == index).sum()
         row = [Cell(label), number(int(problems), digits=0)]
-        row.append(_cell(show(index, lambda chosen: value("correct", chosen), "grpo")))
-        for name in names:
-            row.append(_cell(show(index, token_ratio, name, "grpo"), 2))
-            row.append(_delta(show(index, lambda chosen: change("correct", chosen), name, "grpo")))
-        rows.append(row)
-    of_names = (f"{RUNS[name].label}: {what}" for name in names for what in ("ratio", "Δ points"))
-    return Table(
-        key="buckets",
-        title="By difficulty: tokens over those of GRPO, and difference in accuracy",
-        caption="For every seed, problems are sorted by their success rate over all other seeds of GRPO and CODA, the "
-        f"hardest first. {CAPTION} {NOISE}",
-        header=["Percentile", "Problems", "GRPO's accuracy", *of_names],
-        rows=rows,
-    )
+        ratios.append([*row, *(_cell(show(index, token_ratio, name, "grpo"), 2) for name in names)])
+        right = (show(index, lambda chosen: change("correct", chosen), name, "grpo") for name in names)
+        points.append([*row, _cell(show(index, lambda chosen: value("correct", chosen), "grpo")), *map(_delta, right)])
+    labels = [RUNS[name].label for name in names]
+    sorting = "For every seed, problems are sorted by their success rate over all other seeds of GRPO and CODA, the "
+    caption, header = f"{sorting}hardest first. {CAPTION}", ["Percentile", "Problems"]
+    return [
+        Table("buckets", "By difficulty: tokens over those of GRPO", caption, [*header, *labels], ratios),
+        Table(
+            "bucket-points",
+            "By difficulty: difference in accuracy to GRPO (points)",
+            f"{caption} {NOISE}",
+            [*header, "GRPO (%)", *labels],
+            points,
+        ),
+    ]
 
 
 def reflection(
@@ -237,5 +245,6 @@ def new_runs(results: Results) -> Table:
 def all_tables(results: Results) -> list[Table]:
     """Every table of the ladder's runs, in the order of the page."""
     l1, *ablations = (settings(results, key) for key in SETTINGS)
-    tables = [by_rung(results, "accuracy"), by_rung(results, "tokens"), buckets(results), l1]
-    return [*tables, reflection(results), styles(results), *ablations, new_runs(results)]
+    tables = [by_rung(results, metric) for metric in ("accuracy", "tokens")]
+    tables += [by_rung(results, metric, METHODS, BY_DIFFICULTY, "difficulty") for metric in ("accuracy", "tokens")]
+    return [*tables, *buckets(results), l1, reflection(results), styles(results), *ablations, new_runs(results)]

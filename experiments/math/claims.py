@@ -77,13 +77,15 @@ def _lines(rows: Sequence[Row], start: Row, claims: Sequence[PairsClaim]) -> lis
 
 
 def verdict_table(rows: Sequence[Row], start: Row) -> Table:
-    """The gate and the three tests of the design: passed if all of the interval is where the design wants it."""
+    """The precondition and the design's tests: passed if all of the interval is where the design wants it."""
     lines = [
         [Cell(claim.text), Cell(claim.number), found, Cell("**passed**" if verdict == HOLDS else "**failed**")]
         for claim, verdict, found in _lines(rows, start, [claim for claim in CLAIMS if claim.source == DESIGN])
     ]
     caption = f"Mean over {len(pairs(rows, 'coda'))} pairs, 95% t-interval over them."
-    return Table("verdict", "The design's tests", caption, ["", "Number", "Found", ""], lines)
+    return Table(
+        "verdict", "The design's tests", caption, ["", "Number, and where it passes", "Found", "Verdict"], lines
+    )
 
 
 def claims_table(rows: Sequence[Row], start: Row) -> Table:

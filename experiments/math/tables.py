@@ -13,7 +13,7 @@ import pandas as pd
 
 from coda_trl.evaluation.bootstrap import Estimate
 from coda_trl.evaluation.comparison import benchmark_seed, compare
-from coda_trl.report.elements import MISSING, Cell, Table, number
+from coda_trl.report.elements import MISSING, NO_BREAK, Cell, Table, difference, number
 from coda_trl.report.render import markdown
 
 from ..files import Row, fill, further, read_results
@@ -74,7 +74,7 @@ WARM = 3  # steps that meet new shapes, start the grader, and run beside the sta
 
 def label(row: Row) -> Cell:
     """Name of a run in tables."""
-    name = METHODS[row["method"]] + ("" if row["method"] == "start" else f", seed {row['seed']}")
+    name = METHODS[row["method"]] + ("" if row["method"] == "start" else f", seed{NO_BREAK}{row['seed']}")
     return Cell(f"{name} ({row['variant']})" if row.get("variant") else name)
 
 
@@ -83,19 +83,19 @@ def _percent(logs: Estimate) -> Cell:
 
 
 def _right_and_tokens(accuracy: float, tokens: float) -> Cell:
-    return Cell(f"{100 * accuracy:.1f} / {tokens:.0f}")
+    return Cell(f"{100 * accuracy:.1f}{NO_BREAK}/{NO_BREAK}{tokens:.0f}")
 
 
-def state(rows: Sequence[Row]) -> str:
-    """How far the matrix is."""
+def state(rows: Sequence[Row]) -> dict[str, str]:
+    """How many pairs there are, and what else of the design is missing."""
     finished = [row for row in rows if row.get("complete") and not row.get("variant")]
     done = {(row["method"], row["seed"]) for row in finished}
     planned = [(method, seed) for method, seeds in SEEDS.items() for seed in range(seeds)]
     missing = [f"`{method}-{seed}`" for method, seed in planned if (method, seed) not in done]
     found = len(pairs(finished, "coda"))
     verdict = "" if found >= ENOUGH else ": no verdict yet"
-    left = f" Runs of the design that are missing: {', '.join(missing)}." if missing else ""
-    return f"**{found} pairs of {SEEDS['coda']}{verdict}.**{left}\n"
+    left = f"Not run yet: {', '.join(missing)}." if missing else "All runs are complete."
+    return {"state": f"{found} of {SEEDS['coda']} pairs are complete{verdict}.\n", "missing-math": f"{left}\n"}
 
 
 def scan_table(scan: Row) -> Table:
@@ -115,7 +115,7 @@ def _ends(row: Row, columns: Mapping[str, tuple[str, int]], steps: int | None = 
     for name, scale in columns.values():
         values = pd.Series(row["training"]["log"].get(name, [None])[:steps], dtype=float)
         ends = (number(part.mean(), scale, 0).text for part in (values[:SMOOTH], values[-SMOOTH:]))
-        cells.append(Cell(MISSING if values.isna().all() else " → ".join(ends)))
+        cells.append(Cell(MISSING if values.isna().all() else f"{NO_BREAK}→{NO_BREAK}".join(ends)))
     return cells
 
 
@@ -147,7 +147,7 @@ def course_table(rows: Sequence[Row]) -> Table:
         lines.append([*line, *(number(of, 100, signed=True) for of in points)])
     header = ["Steps", "Tokens, easy", "Tokens, hard", "Points, all", "Points, hard"]
     caption = f"CODA's rollouts against GRPO's: means over {len(found)} pairs, 95% t-interval over them."
-    return Table("course", "Against GRPO, over the training", caption, header, lines)
+    return Table("course", "Against GRPO, in tens of steps", caption, header, lines)
 
 
 def seconds_table(rows: Sequence[Row]) -> Table:
@@ -198,7 +198,7 @@ def collapse_table(rows: Sequence[Row]) -> Table:
         f"Rollouts of the training: means over the first {SMOOTH} steps and over the last {SMOOTH} of those that are "
         "counted. Seed 0 of GRPO and CODA did not log all-wrong prompts."
     )
-    return Table("collapse", "Collapse demonstration", caption, ["", "Steps", *COLLAPSE_COLUMNS], lines)
+    return Table("collapse", "At the beginning → at the end", caption, ["", "Steps", *COLLAPSE_COLUMNS], lines)
 
 
 def evaluations_table(rows: Sequence[Row]) -> Table:
@@ -222,7 +222,7 @@ def levels_table(rows: Sequence[Row]) -> Table:
         cells = [_right_and_tokens(level["accuracy"], level["tokens"]) for level in math["by_level"].values()]
         lines.append([label(row), *cells, number(math["cut_off"], 100, 0)])
     caption = "MATH test: percent right / tokens, and answers that are cut off at the limit."
-    return Table("levels", "By level", caption, ["", "3", "4", "5", "Cut off (%)"], lines)
+    return Table("levels", "By level", caption, ["", "Level 3", "Level 4", "Level 5", "Cut off (%)"], lines)
 
 
 def bands_table(rows: Sequence[Row], start: Row) -> Table:
@@ -233,60 +233,65 @@ def bands_table(rows: Sequence[Row], start: Row) -> Table:
         lines.append([label(row), *(_right_and_tokens(of["correct"].mean(), of["tokens"].mean()) for of in bands)])
     header = ["", *(f"{band} ({len(part):,} problems)" for band, part in of_bands(start, start).items())]
     caption = "By the start's success rate in 8 other samples. Percent right / tokens."
-    return Table("bands", "By difficulty", caption, header, lines)
+    return Table("bands", "Every run by difficulty", caption, header, lines)
 
 
-def differences_table(rows: Sequence[Row]) -> Table:
-    """Differences to GRPO of the same seed by benchmark, with intervals over problems."""
-    lines = []
+def differences_tables(rows: Sequence[Row]) -> list[Table]:
+    """Differences to GRPO of the same seed by benchmark, with intervals over problems: of accuracy, and of tokens."""
+    points, tokens = [], []
     for run, reference in (pair for method in RIVALS for pair in pairs(rows, method)):
-        cells = []
-        for names in [*([name] for name in TITLES), list(TITLES)]:
-            found = compare(*({name: outcomes_of(row, name) for name in names} for row in (run, reference)))
-            points = number(found.accuracy_points, signed=True)
-            tokens = number(found.token_change, digits=0, signed=True, unit="%")
-            cells.append(Cell(f"{points.text} [{points.interval}] / {tokens.text} [{tokens.interval}]"))
-        lines.append([label(run), *cells])
+        found = [
+            compare(*({name: outcomes_of(row, name) for name in names} for row in (run, reference)))
+            for names in [*([name] for name in TITLES), list(TITLES)]
+        ]
+        points.append([label(run), *(difference(of.accuracy_points) for of in found)])
+        tokens.append([label(run), *(difference(of.token_change, 0, "%") for of in found)])
+    header = ["", *TITLES.values(), "Average"]
     caption = (
-        "Difference to GRPO of the same seed: points of accuracy / tokens. Brackets: 95% over problems, which are "
-        "resampled; another seed would differ by more."
+        "Against GRPO of the same seed. Brackets: 95% over problems; another seed would differ by more. ≈: holds 0."
     )
-    return Table("differences", "Against GRPO, by benchmark", caption, ["", *TITLES.values(), "Average"], lines)
+    return [
+        Table("differences", "Points of accuracy, by benchmark", caption, header, points),
+        Table("token-differences", "Tokens, by benchmark", caption, header, tokens),
+    ]
 
 
-def pairs_table(rows: Sequence[Row], start: Row) -> Table:
-    """Differences to GRPO of the same seed by difficulty, and their means over pairs."""
-    lines = []
+def pairs_tables(rows: Sequence[Row], start: Row) -> list[Table]:
+    """Differences to GRPO of the same seed by difficulty, and their means over pairs: of tokens, and of accuracy."""
+    by_points, by_tokens = [], []
+
+    def add(name: Cell, points: Sequence[Estimate | float], logs: Sequence[Estimate]) -> None:
+        by_points.append([name, *(number(of, 100, signed=True) for of in points)])
+        by_tokens.append([name, *map(_percent, logs)])
+
     for method in RIVALS:
         found = []
         for run, reference in pairs(rows, method):
             mine, theirs = of_bands(run, start), of_bands(reference, start)
-            points = [average_accuracy(run, names) - average_accuracy(reference, names) for names in (TITLES, UNCUT)]
-            points += [mine[band]["correct"].mean() - theirs[band]["correct"].mean() for band in BANDS]
+            points = [mine[band]["correct"].mean() - theirs[band]["correct"].mean() for band in BANDS]
+            points += [average_accuracy(run, names) - average_accuracy(reference, names) for names in (TITLES, UNCUT)]
             logs = [
                 log_ratio(*(of[band]["tokens"].to_numpy() for of in (mine, theirs)), benchmark_seed(band))
                 for band in BANDS
             ]
-            lines.append([label(run), *(number(of, 100, signed=True) for of in points), *map(_percent, logs)])
+            add(label(run), points, logs)
             found.append([*points, *(log.value for log in logs)])
         if len(found) > 1:
             means = list(map(over_pairs, zip(*found, strict=True)))
-            points, logs = means[: -len(BANDS)], means[-len(BANDS) :]
-            name = Cell(f"{METHODS[method]}, {len(found)} pairs")
-            lines.append([name, *(number(of, 100, signed=True) for of in points), *map(_percent, logs)])
-    header = [
-        "",
-        "Points, benchmarks",
-        "Points, hardly cut off",
-        *(f"{what}, {band}" for what in ("Points", "Tokens") for band in BANDS),
-    ]
-    caption = (
-        "Difference to GRPO of the same seed: points of accuracy, benchmarks weighing equally (all six; "
-        f"{', '.join(map(TITLES.get, UNCUT))}) and problems by difficulty, and tokens. Brackets: 95%, for a pair over "
-        "problems (which are resampled: not what another seed would give), over pairs (Student's t) where there are "
-        "several."
+            add(Cell(f"{METHODS[method]}, {len(found)} pairs"), means[: -len(BANDS)], means[-len(BANDS) :])
+    of_tokens = (
+        "Against GRPO of the same seed. Brackets: 95%, of several pairs over these (Student's t), of one pair over "
+        "problems; another seed would differ by more."
     )
-    return Table("pairs", "Against GRPO, by difficulty", caption, header, lines)
+    of_points = (
+        "Against GRPO of the same seed; benchmarks weigh equally. Hardly cut off: "
+        f"{', '.join(map(TITLES.get, UNCUT))}. Brackets: 95% over pairs (Student's t)."
+    )
+    averages = ["six benchmarks", "hardly cut off"]
+    return [
+        Table("token-pairs", "Tokens, by difficulty", of_tokens, ["", *BANDS], by_tokens),
+        Table("pairs", "Points of accuracy, by difficulty", of_points, ["", *BANDS, *averages], by_points),
+    ]
 
 
 def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
@@ -311,13 +316,13 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
         draw_steps(drawn, COLLAPSE_LABELS, shown, COLLAPSE_STEPS, folder / "collapse.png")
         tables.append(collapse_table(collapse))
     if evaluated:
-        tables += [evaluations_table(evaluated), levels_table(evaluated), differences_table(evaluated)]
+        tables += [evaluations_table(evaluated), levels_table(evaluated), *differences_tables(evaluated)]
     if start is not None:
-        tables += [bands_table(evaluated, start), pairs_table(evaluated, start)]
+        tables += [bands_table(evaluated, start), *pairs_tables(evaluated, start)]
         tables += [verdict_table(evaluated, start), claims_table(evaluated, start)]
         designed = [row for row in evaluated if not row.get("variant")]
         draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in designed], folder / "by-difficulty.png")
-    return {"state": state(results)} | {table.key: markdown(table) for table in tables}
+    return state(results) | {table.key: markdown(table) for table in tables}
 
 
 def further_tables(parts: Mapping[str, str], pages: Sequence[Path]) -> str:

@@ -55,7 +55,7 @@ def all_tables(rows: Sequence[Row]) -> dict[str, Table]:
         by_rung(results, "tokens", METHODS, COLUMNS),
         by_pair(rows),
         rollout_pairs(rows),
-        buckets(results, ("vlp", "asrr", "coda")),
+        *buckets(results, ("vlp", "asrr", "coda")),
         reflection(results, METHODS, marker),
         styles(results, METHODS),
         by_training(rows),
