@@ -3,8 +3,10 @@
 import dataclasses
 import io
 import itertools
+import os
 import re
 import shlex
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -192,3 +194,7 @@ def test_slurm_scripts_name_files_that_are_there(path):
         assert (ROOT / file).is_file(), file
     assert "--dry_run" in text and "set -euo pipefail" in text
     assert ("\nsrun " in text) <= ("export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK" in text)
+    done = subprocess.run(
+        ["bash", path], env=os.environ | {"SLURM_CPUS_PER_TASK": "1"}, capture_output=True, text=True
+    )
+    assert "name a recipe, such as recipes/" in done.stderr
