@@ -97,7 +97,7 @@ def advantages() -> Figure:
     lengths = torch.linspace(500, 8000, GROUP).round()
     groups = {
         "Easy: 16 of 16 right": torch.ones(GROUP),
-        "Middle: 8 of 16 right": torch.tensor([1.0, 0.0] * (GROUP // 2)),
+        "Medium: 8 of 16 right": torch.tensor([1.0, 0.0] * (GROUP // 2)),
         "Hard: 2 of 16 right": torch.zeros(GROUP).index_fill(0, torch.tensor([4, 12]), 1.0),
     }
     figure, axes = panels(1, 3, width=10.5, height=2.8)

@@ -46,7 +46,7 @@ def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Pat
     names of methods with means by problem, by band.
     """
     with rc_context(PLOT_SETTINGS):
-        figure, axes = panels(1, 2, width=9.0, height=3.4)
+        figure, axes = panels(1, 2, width=8.0, height=3.2)
         trained = [name for name in dict.fromkeys(name for name, _ in runs) if name != "Start"]
         grey = {"color": "#7F7F7F", "marker": "o", "linestyle": ":"}
         styles = {"Start": grey} | run_styles(trained, "GRPO")
