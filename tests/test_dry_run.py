@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-import httpx
 import huggingface_hub
 import pytest
 import yaml
@@ -464,7 +463,7 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
         (
             ["--model_name_or_path", "no/model"],
             True,
-            ["HEAD https://huggingface.co", "HEAD https://huggingface.co/no/model/resolve/main/config.json"],
+            ["HEAD https://huggingface.co", "/no/model/"],
         ),
         ([], True, []),  # a local model and files
     ],
@@ -472,8 +471,9 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
 )
 def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, model, answers, expected):
     asked = []
+    httpx = vars(_http).get("httpx") or _http.httpx2  # from huggingface_hub 2 on
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request):
         asked.append(f"{request.method} {request.url}")
         if answers:
             return httpx.Response(404, request=request)
@@ -485,7 +485,9 @@ def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, mode
     monkeypatch.setattr(_http, "time", SimpleNamespace(**vars(time) | no_sleep))  # others may wait, as for a file lock
     status, text = report(*tiny_recipe, *model)
     assert status == 0, text
-    assert asked[:2] == expected and asked.count("HEAD https://huggingface.co") == bool(model)
+    assert all(part in address for part, address in zip(expected, asked[:2], strict=True)) and asked.count(
+        "HEAD https://huggingface.co"
+    ) == bool(model)
     if not answers:
         assert len(asked) == 1 and text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
 
