@@ -72,4 +72,4 @@ def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Pat
         axes[1].set_title("Accuracy (%)")
         end_at_100(axes[1])
         legend(figure, axes)
-        figure.savefig(path, dpi=110, metadata={"Software": None})
+        figure.savefig(path, dpi=165, metadata={"Software": None})
