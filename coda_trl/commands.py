@@ -2,25 +2,34 @@
 
 import functools
 import os
+import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 
 def command(main: Callable[..., Any]) -> Callable[..., Any]:
     """Lets Control-C and a reader of its output that leaves early (`| head`) end a command in silence."""
 
     @functools.wraps(main)
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Any, **options: Any) -> Any:
         try:
             try:
-                return main(*arguments)
+                return main(*arguments, **options)
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
+            if not (_has_no_reader(sys.stdout) or _has_no_reader(sys.stderr)):
+                raise  # of another process, such as a tracker
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it exits
             sys.exit(1)
         except KeyboardInterrupt:
             sys.exit(130)
 
     return run
+
+
+def _has_no_reader(stream: IO) -> bool:
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 import coda_trl
 from coda_trl import train
+from coda_trl.commands import command
 from coda_trl.copy_recipes import main as copy_recipes
 from coda_trl.ladder import CHECKPOINT
 
@@ -33,7 +34,9 @@ def test_every_package_that_is_imported_is_a_dependency():
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 imported.add(node.module.partition(".")[0])
     extras = [each for extra in PYPROJECT["project"]["optional-dependencies"].values() for each in extra]
-    declared = {Requirement(each).name for each in [*PYPROJECT["project"]["dependencies"], *extras]}
+    required = {Requirement(each) for each in [*PYPROJECT["project"]["dependencies"], *extras]}
+    declared = {each.name for each in required}
+    assert len(declared) == len(required), "two extras want different versions of one package"
     declared = {{"pyyaml": "yaml"}.get(name, name).replace("-", "_") for name in declared}
     assert imported - set(sys.stdlib_module_names) - {"coda_trl"} - declared == set()
 
@@ -56,6 +59,15 @@ def test_commands_exist_and_end_without_a_traceback(target, monkeypatch):
     monkeypatch.setattr("argparse.ArgumentParser.print_help", interrupted)
     with pytest.raises(SystemExit, match="^130$"):
         main()
+
+
+def test_a_pipe_to_another_process_that_breaks_is_no_reader_who_left(capfd):
+    @command
+    def main(argv):
+        raise BrokenPipeError(*argv)
+
+    with pytest.raises(BrokenPipeError, match="to a tracker"):
+        main(argv=[32, "to a tracker"])
 
 
 @pytest.fixture(scope="module")
