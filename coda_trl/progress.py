@@ -30,7 +30,7 @@ def log_line(step: int, max_steps: int, logs: dict[str, Any]) -> str:
     """The numbers of a log that say how a run goes, at most 80 characters for up to 999 steps."""
     if "train_runtime" in logs:  # the last one
         return f"step {step}/{max_steps}  done after {logs['train_runtime']:,.0f} s"
-    evaluated = [key.removesuffix("_runtime") for key in logs if key.startswith("eval_") and key.endswith("_runtime")]
+    evaluated = [key.removesuffix("_runtime") for key in logs if key.endswith("_runtime")]
     prefix = "eval_" if evaluated else ""
     numbers = [form.format(logs[prefix + key]) for key, form in _SHOWN.items() if logs.get(prefix + key) is not None]
     if (seconds := logs.get("step_time")) is not None:

@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoTokenizer
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 from coda_trl.ladder import CHECKPOINT
 from coda_trl.loading import find_reward
+from coda_trl.progress import log_line
 
 
 @pytest.fixture
@@ -438,3 +439,9 @@ def test_a_log_is_a_line_of_80_characters_which_the_quickstart_counts(recipe, mo
     if not terminal:
         assert [quickstart["read_step"](text) for text in ("", err.partition("step 2")[0], err)] == [0, 1, 2]
     assert quickstart["steps_to_make"]("coda") == 100
+
+
+def test_a_line_names_the_evaluation_whose_numbers_it_shows():
+    """TRL's metrics begin with `eval_`, whatever `evaluate(metric_key_prefix=...)` says."""
+    shown = [log_line(2, 4, {f"{name}_runtime": 1.0, "eval_reward": 0.5}) for name in ("eval_svamp", "test")]
+    assert shown == ["step 2/4  eval svamp  reward 0.50", "step 2/4  test  reward 0.50"]

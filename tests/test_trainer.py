@@ -192,6 +192,9 @@ def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
     assert "- coda" in card and "- trl" in card
     assert f"fine-tuned version of `{Path(tiny_model).name}`." in card and f'model="{tmp_path}"' in card
     assert "None" not in card
+    trainer.model.config._name_or_path = ""
+    trainer.create_model_card(model_name="tiny")
+    assert "fine-tuned version of a model without a name." in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("method", "name"), [("none", "GRPO,"), ("vlp", "GRPO whose rewards are shaped by vlp,")])

@@ -15,6 +15,7 @@ MAX_DEPTH = 10
 MAX_EXPONENT = 20_000
 MAX_SYMBOLIC_EXPONENT = 200
 MAX_FACTORIAL = 3000
+MAX_BINOMIAL = 15_000
 MAX_COMMANDS = 150
 
 _EXPONENT = re.compile(r"\^[\s{(+-]*(\d+)")
@@ -36,10 +37,10 @@ def too_heavy(text: str, gold: str = "") -> bool:
         or nesting(text) > MAX_DEPTH
         or text.count("\\") > MAX_COMMANDS
         or _has_heavy_power(text, gold)
-        or any(_is_heavy_argument(argument, text) for argument in _FACTORIAL.findall(text))
-        or any(_is_heavy_argument(argument, argument) for pair in _BINOMIAL.findall(text) for argument in pair)
-        or len(_UNEVALUATED.findall(text))
-        > len(_UNEVALUATED.findall(gold))  # no final form unless the gold has them too
+        or any(_is_heavy_argument(argument, text, MAX_FACTORIAL) for argument in _FACTORIAL.findall(text))
+        or any(_is_heavy_argument(part, part, MAX_BINOMIAL) for pair in _BINOMIAL.findall(text) for part in pair)
+        # no final form unless the gold has them too
+        or len(_UNEVALUATED.findall(text)) > len(_UNEVALUATED.findall(gold))
     )
 
 
@@ -63,8 +64,8 @@ def _is_tower(exponent: str) -> bool:
     return not _SQUARE.search(exponent) or (is_number and re.search(r"\d\d", exponent) is not None)
 
 
-def _is_heavy_argument(argument: str, around: str) -> bool:
+def _is_heavy_argument(argument: str, around: str, most: int) -> bool:
     """Of a factorial or a binomial: a large number, or a formula that may have one for its value."""
     if argument.isdigit():
-        return int(argument) > MAX_FACTORIAL
-    return argument == "!" or "^" in around or re.search(rf"\d{{{len(str(MAX_FACTORIAL))},}}", around) is not None
+        return int(argument) > most
+    return argument == "!" or "^" in around or re.search(rf"\d{{{len(str(most))},}}", around) is not None

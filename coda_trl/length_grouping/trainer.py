@@ -116,8 +116,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         super().create_model_card(*args, **options)
         card = Path(self.args.output_dir, "README.md")
         if self.is_world_process_zero():  # what is not on the hub is called None
-            start = Path(get_config_model_id(self.model.config)).name
-            text = card.read_text(encoding="utf-8").replace("[None](https://huggingface.co/None)", f"`{start}`")
+            name = Path(get_config_model_id(self.model.config)).name
+            start = f"`{name}`" if name else "a model without a name"
+            text = card.read_text(encoding="utf-8").replace("[None](https://huggingface.co/None)", start)
             card.write_text(text.replace('model="None"', f'model="{self.args.output_dir}"'), encoding="utf-8")
 
     @override
