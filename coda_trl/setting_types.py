@@ -9,15 +9,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 # What a file can hold. Of values of other types, such as paths, whoever takes them judges.
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
 _WORDS[NoneType] = "null"
-_TEXT_OR_TRUTH_VALUE = ("fsdp", "scale_rewards")  # annotated as text alone
+# What TRL and transformers take beyond their annotations.
+_MORE = {"fsdp": bool | list[str], "resume_from_checkpoint": bool, "scale_rewards": bool}
 
 
 def check_types(settings: Mapping[str, Any], arguments: type) -> None:
     """Raises a `ValueError` if a value cannot be that of the field of its name in the dataclass `arguments`."""
     annotations = get_type_hints(arguments)
+    annotations |= {name: annotations[name] | more for name, more in _MORE.items() if name in annotations}
     for name in annotations.keys() & settings.keys():
         value, expected = settings[name], annotations[name]
-        if not _suits(value, expected) and not (isinstance(value, bool) and name in _TEXT_OR_TRUTH_VALUE):
+        if not _suits(value, expected):
             is_bare = isinstance(value, bool) and _suits("no", expected)
             remedy = ": put a bare no, yes, off or on in quotes" if is_bare else ""
             raise ValueError(f"`{name}` is {value!r}, but must be {_describe(expected)}{remedy}.")
@@ -32,7 +34,7 @@ def _suits(value: Any, annotation: Any) -> bool:
     if type(value) not in _WORDS or not isinstance(kind, type):
         return True
     if kind in _WORDS:
-        is_kind = _WORDS[type(value)] == _WORDS[kind]
+        is_kind = _WORDS[type(value)] == _WORDS[kind] or (kind is bool and value in (0, 1))
         return is_kind and (kind is not list or all(_suits(item, each) for each in items for item in value))
     return issubclass(kind, Enum) and isinstance(value, str)  # given by its value
 

@@ -94,7 +94,7 @@ def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: 
         )
     check_evaluation(data_args, args)
     checkpoint = args.resume_from_checkpoint
-    if checkpoint is not None and (damage := find_damage(Path(checkpoint))) is not None:
+    if checkpoint is not None and (damage := find_damage(Path(str(checkpoint)))) is not None:
         raise ValueError(
             f"`resume_from_checkpoint` is {checkpoint!r}, but that is no complete checkpoint: {damage}. Leave it "
             "out to resume from the last complete one in `output_dir`."

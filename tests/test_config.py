@@ -68,6 +68,7 @@ def test_every_field_is_range_checked_under_its_own_name(field, values):
         ("learning_rate", "1e-6", "a number"),
         ("reward_weights", ["a"], "a list of numbers"),
         ("use_cpu", "no", "true or false"),
+        ("scale_rewards", [1], "text or true or false"),
         ("eval_strategy", False, "text: put a bare no, yes, off or on in quotes"),
         ("report_to", {"wandb": 1}, "text or a list of text"),
         ("model_init_kwargs", 3, "a mapping or text"),
@@ -98,6 +99,8 @@ def test_what_trl_takes_is_taken():
         "learning_rate": 1,
         "top_k": None,
         "scale_rewards": False,
+        "resume_from_checkpoint": True,
+        "log_completions": 1,
     }
     taken |= {
         "reward_weights": [1, 0.5],

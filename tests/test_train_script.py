@@ -186,6 +186,7 @@ def error_line(caplog) -> str:
         ),
         ("--eval_strategy steps --eval_steps 1", "`eval_strategy` is 'steps', but there is nothing to evaluate on"),
         ("--resume_from_checkpoint typo", "`resume_from_checkpoint` is 'typo', but that is no complete checkpoint"),
+        ("--overlay resume.yaml", "`resume_from_checkpoint` is True, but that is no complete checkpoint"),
         ("--report_to wandb", "pip install wandb"),
         ("--use_vllm true", 'pip install "vllm>=0.22,<0.32"`, or `--use_vllm false`'),
         ("--attn_implementation flash_attention_2", "pip install flash-attn`, or `--attn_implementation sdpa`"),
@@ -198,6 +199,7 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
 ):
     monkeypatch.chdir(tmp_path)
     Path("FILE").touch()
+    Path("resume.yaml").write_text("resume_from_checkpoint: true\n")
     monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
     monkeypatch.setattr(TRAIN, "is_kernels_available", lambda: False)
     monkeypatch.setattr(TRAIN, "is_flash_attn_2_available", lambda: False)
