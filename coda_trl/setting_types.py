@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-# What a file can hold. Of values of other types, such as paths, whoever takes them judges.
+# What a file can hold. Of other types, such as paths, whoever takes their values judges.
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
 _WORDS[NoneType] = "null"
 # What TRL and transformers take beyond their annotations.
@@ -36,7 +37,7 @@ def _suits(value: Any, annotation: Any) -> bool:
     if kind in _WORDS:
         is_kind = _WORDS[type(value)] == _WORDS[kind] or (kind is bool and value in (0, 1))
         return is_kind and (kind is not list or all(_suits(item, each) for each in items for item in value))
-    return issubclass(kind, Enum) and isinstance(value, str)  # given by its value
+    return isinstance(value, str) if issubclass(kind, Enum) else not is_dataclass(kind)  # an enum's value is text
 
 
 def _describe(annotation: Any) -> str:

@@ -1,9 +1,11 @@
 """`CodaGRPOConfig`: its defaults, what it refuses, and how TRL's parser reads it from YAML and the command line."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -82,12 +84,15 @@ def test_a_value_of_another_type_is_refused(field, value, expected):
         LengthGroupedGRPOConfig("unused", **(CPU | {field: value}))
 
 
-def test_a_field_of_a_derived_class_may_be_any_list():
+def test_fields_of_a_derived_class_may_be_of_any_type():
     @dataclass
     class Own(CodaGRPOConfig):
         tags: list = field(default_factory=list)
+        names: Sequence[str] = ("a",)
+        folder: Path = Path("a")
+        anything: Any = None
 
-    Own("unused", tags=[1, "a"], **CPU)
+    Own("unused", tags=[1, "a"], names=["a"], folder="a", anything=3, **CPU)
     with pytest.raises(ValueError, match="`tags` is 3, but must be a list."):
         Own("unused", tags=3, **CPU)
 
