@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
-# What a file can hold. Of other types, such as paths, whoever takes their values judges.
+# What a file can hold. Of other types, such as paths, and of annotations as text, whoever takes their values judges.
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
 _WORDS[NoneType] = "null"
 # What TRL and transformers take beyond their annotations.
@@ -16,10 +16,10 @@ _MORE = {"fsdp": bool | list[str], "resume_from_checkpoint": bool, "scale_reward
 
 def check_types(settings: Mapping[str, Any], arguments: type) -> None:
     """Raises a `ValueError` if a value cannot be that of the field of its name in the dataclass `arguments`."""
-    annotations = get_type_hints(arguments)
+    annotations = {field.name: field.type for field in fields(arguments) if field.name in settings}
     annotations |= {name: annotations[name] | more for name, more in _MORE.items() if name in annotations}
-    for name in annotations.keys() & settings.keys():
-        value, expected = settings[name], annotations[name]
+    for name, expected in annotations.items():
+        value = settings[name]
         if not _suits(value, expected):
             is_bare = isinstance(value, bool) and _suits("no", expected)
             remedy = ": put a bare no, yes, off or on in quotes" if is_bare else ""

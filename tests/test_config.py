@@ -91,8 +91,9 @@ def test_fields_of_a_derived_class_may_be_of_any_type():
         names: Sequence[str] = ("a",)
         folder: Path = Path("a")
         anything: Any = None
+        later: "OnlyForTypeCheckers" = None  # noqa: F821
 
-    Own("unused", tags=[1, "a"], names=["a"], folder="a", anything=3, **CPU)
+    Own("unused", tags=[1, "a"], names=["a"], folder="a", anything=3, later=3, **CPU)
     with pytest.raises(ValueError, match="`tags` is 3, but must be a list."):
         Own("unused", tags=3, **CPU)
 
