@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
+from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -16,10 +17,12 @@ _MORE = {"fsdp": bool | list[str], "resume_from_checkpoint": bool, "scale_reward
 
 def check_types(settings: Mapping[str, Any], arguments: type) -> None:
     """Raises a `ValueError` if a value cannot be that of the field of its name in the dataclass `arguments`."""
-    annotations = {field.name: field.type for field in fields(arguments) if field.name in settings}
+    annotations: dict[str, Any] = {}
+    for each in reversed(arguments.__mro__):  # parsers change the types of fields
+        annotations |= get_annotations(each)
     annotations |= {name: annotations[name] | more for name, more in _MORE.items() if name in annotations}
-    for name, expected in annotations.items():
-        value = settings[name]
+    for name in filter(settings.__contains__, annotations):
+        value, expected = settings[name], annotations[name]
         if not _suits(value, expected):
             is_bare = isinstance(value, bool) and _suits("no", expected)
             remedy = ": put a bare no, yes, off or on in quotes" if is_bare else ""
