@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from .characters import to_latex
 from .plain import FUNCTIONS, plain_to_latex
-from .structure import AND, OR, closing, conclusion
+from .structure import AND, OR, closing, conclusion, rewrite
 
 WORDS = re.compile("⟦([^⟦⟧]*)⟧")
 MAX_PERIOD = 60  # digits of a repeating decimal
@@ -130,7 +130,7 @@ def normalize(text: str) -> str:
     text = to_latex(text).replace("⟦", "?").replace("⟧", "?")
     if "\\begin" not in text:
         text = _ESCAPED_COMMAND.sub(r"\\", text)
-    text = _replace(text, _LAYOUT)
+    text = rewrite(text, _LAYOUT)
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
@@ -140,7 +140,7 @@ def normalize(text: str) -> str:
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))
     text = _CJK.sub(_mark_cjk, _CIS.sub(r"(\\cos \1 + i \\sin \1)", text))
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
-    text = _replace(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)
+    text = rewrite(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)
     text = _REPEATING.sub(_repeating, text)
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _strip_lead(_strip_punctuation(conclusion(re.sub(" {2,}", " ", text))))
@@ -158,12 +158,6 @@ def _in_digits(text: str) -> str | None:
     if scale in _SCALED and number in _VALUES_OF_WORDS:
         return f"{_VALUES_OF_WORDS[number]}⟦{scale}⟧"
     return _VALUES_OF_WORDS.get(text.casefold())
-
-
-def _replace(text: str, table: dict[str, str]) -> str:
-    for pattern, replacement in table.items():
-        text = re.sub(pattern, replacement, text)
-    return text
 
 
 def _unwrap(match: re.Match) -> str:

@@ -6,7 +6,7 @@ Only text in which every word is known is taken for mathematics; nothing is exec
 
 import re
 
-from .structure import closing
+from .structure import closing, rewrite
 
 FUNCTIONS = set("sin cos tan cot csc sinh cosh tanh arcsin arccos arctan log ln exp".split())
 _CONSTANTS = {"pi": r"\pi", "infinity": r"\infty", "inf": r"\infty", "oo": r"\infty"}
@@ -40,9 +40,7 @@ _UNKNOWN_FACTOR = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\s*(?:\*|\\cdot)|(?:\*
 
 def plain_to_latex(text: str) -> str:
     r"""`3\cdot \cos(\sqrt{980/7}\cdot t)` of `3*cos(sqrt(980/7)*t)`; text that is not plain mathematics stays."""
-    for pattern, latex in _REWRITTEN.items():
-        text = re.sub(pattern, latex, text)
-    text = _around(text)
+    text = _around(rewrite(text, _REWRITTEN))
     names = set(_NAME.findall(_OUTSIDE.sub(" ", text)))
     if names and names <= _NAMES.keys() and (_OPERATOR.search(text) or names <= _CONSTANTS.keys()):
         text = _NAME.sub(_command, text)

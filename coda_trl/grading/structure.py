@@ -36,6 +36,13 @@ def _scan(text: str) -> Iterator[tuple[re.Match, int]]:
         yield token, depth
 
 
+def rewrite(text: str, table: dict[str, str]) -> str:
+    """Replaces patterns, one after the other."""
+    for pattern, replacement in table.items():
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
 def nesting(text: str) -> int:
     """Number of brackets inside each other."""
     return max((depth for _, depth in _scan(text)), default=0)
