@@ -1,8 +1,7 @@
 """Drops prompts that are too long. TRL has no such filter, and an overlong prompt stops vLLM in mid-run."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from datasets import Dataset
@@ -11,11 +10,18 @@ from transformers import PreTrainedTokenizerBase
 logger = logging.getLogger(__name__)
 
 
-@contextmanager
-def encoding() -> Iterator[None]:
-    """Raises a `ValueError` where a prompt has words that a tokenizer lacks, or roles that its template refuses."""
+def encode_prompts(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence, chat_template_kwargs: dict[str, Any] | None = None
+) -> list[list[int]]:
+    """
+    Token ids of prompts that are all strings or all conversations, the latter with the opening of the answer. Raises a
+    `ValueError` where one has words that the tokenizer lacks, or roles that its template refuses.
+    """
     try:
-        yield
+        if isinstance(prompts[0], str):
+            return tokenizer(prompts)["input_ids"]
+        options = {"add_generation_prompt": True, "return_dict": True, **(chat_template_kwargs or {})}
+        return tokenizer.apply_chat_template(prompts, **options)["input_ids"]
     except Exception as problem:  # tokenizers has no narrower class
         raise ValueError(f"The tokenizer cannot encode the prompts: {problem}.") from problem
 
@@ -52,13 +58,7 @@ def drop_long_prompts(
         )
 
     def measure(prompts: list) -> dict[str, list[int]]:
-        with encoding():
-            if isinstance(prompts[0], str):
-                ids = tokenizer(prompts)["input_ids"]
-            else:
-                options = {"add_generation_prompt": True, "return_dict": True, **(chat_template_kwargs or {})}
-                ids = tokenizer.apply_chat_template(prompts, **options)["input_ids"]
-        return {"length": [len(prompt) for prompt in ids]}
+        return {"length": list(map(len, encode_prompts(tokenizer, prompts, chat_template_kwargs)))}
 
     prompts = dataset.select_columns("prompt")
     lengths = prompts.map(

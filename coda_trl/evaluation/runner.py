@@ -18,7 +18,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from .. import __version__
-from ..data.filtering import encoding
+from ..data.filtering import encode_prompts
 from ..grading import opens_thinking
 from ..grading.extract import PROMPT_END, REASONING_START
 from .benchmarks import Benchmark, Problem
@@ -149,11 +149,7 @@ def _encode(
             "the prompts are lists of messages, but the tokenizer has no chat template: set prompt_format=plain, or "
             "save the model with a tokenizer that has one"
         )
-    with encoding():
-        if isinstance(prompt, str):
-            return tuple(tokenizer(prompt).input_ids)
-        options = {"add_generation_prompt": True, "return_dict": False, **(template_kwargs or {})}
-        return tuple(tokenizer.apply_chat_template(prompt, **options))
+    return tuple(encode_prompts(tokenizer, [prompt], template_kwargs)[0])
 
 
 def _build_engine(
