@@ -13,6 +13,7 @@ complete checkpoint.
 """
 
 import argparse
+import gc
 import logging
 import os
 import shutil
@@ -268,6 +269,8 @@ def train(
         trainer.push_to_hub()
     if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
         trainer.accelerator.end_training()
+        del trainer
+        gc.collect()  # gloo's threads end with the last object that holds the group; at exit they can abort Python
     return 0
 
 

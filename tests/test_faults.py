@@ -209,13 +209,20 @@ def test_a_missing_shard_is_named(checkpoint):
 # The script, from a fault to the end of the run. Its reward function is where faults get in.
 
 REWARD = """
-import os, resource, signal
+import atexit, os, resource, signal
 import torch
+
+def threads():
+    return [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
 
 def reward(completions, trainer_state, **kwargs):
     if trainer_state.global_step == 1 and not os.path.exists("mended"):
         FAULT
     return [1.0] * len(completions)
+
+if os.environ.get("WORLD_SIZE") == "2":
+    assert "pt_gloo_runloop" in threads()  # the name by which the last line knows them
+    atexit.register(lambda: print("gloo's threads at exit:", threads().count("pt_gloo_runloop"), flush=True))
 """
 FULL = "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))  # room for the weights, not for the optimizer"
 KILLED = """
@@ -279,3 +286,7 @@ def test_a_full_disk_costs_no_checkpoint_and_all_processes_resume_from_the_same(
     assert output.count(f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}") == 1
     assert steps_logged(tmp_path) == [1, 2]
     assert find_last_complete_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-2")
+    # Left alive, they can abort a process that has done its work: https://github.com/pytorch/pytorch/issues/190489
+    assert output.count("gloo's threads at exit: 0") == 2
+    finished = launch(PATH, *command, processes=2)
+    assert "This run is finished" in finished and finished.count("gloo's threads at exit: 0") == 2

@@ -3,6 +3,7 @@
 After every step the process rewrites `rank-RANK.json` in the folder of the specification.
 """
 
+import gc
 import json
 import sys
 import time
@@ -136,6 +137,8 @@ def main(spec: dict) -> None:
     trainer.train()
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()  # as in `coda_trl/train.py`: else gloo may abort at exit
+    del trainer
+    gc.collect()
 
 
 if __name__ == "__main__":

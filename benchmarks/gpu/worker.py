@@ -6,6 +6,7 @@ trainer's `state.json`. A folder that holds a checkpoint is resumed.
 """
 
 import functools
+import gc
 import json
 import os
 import sys
@@ -117,6 +118,8 @@ def main(spec: dict) -> None:
     trainer.accelerator.wait_for_everyone()
     if not args.use_vllm:  # as in `coda_trl/train.py`
         trainer.accelerator.end_training()
+        del trainer
+        gc.collect()
 
 
 if __name__ == "__main__":  # vLLM's processes import this file
