@@ -11,8 +11,9 @@ import yaml
 from made_samples import sample as made_sample
 from made_samples import write_lines
 
+from coda_trl.data.reading import read_file
 from experiments.files import fill, key_of, read_results, record
-from experiments.math import measures, tables
+from experiments.math import data, measures, tables
 from experiments.math import run as queue
 from experiments.math.collapse import ungated_penalty
 from experiments.math.data import BENCHMARKS, choose_mix, compose, read_scan
@@ -54,6 +55,48 @@ def test_a_training_set_has_the_shares_of_its_mix_and_no_problem_twice():
     assert len(rows) == len({row["prompt"] for row in rows}) == 400 + int(400 / 0.45 * 0.55)
     assert {row.get("level") for row in rows} == {None, 3, 4}
     assert compose(pool, mix) == rows, "drawn anew, it is the same"
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Small data sets with the hub's columns, by id, configuration and split; what was asked of it is in `asked`."""
+    asked = []
+
+    def load_dataset(name, config, split):
+        asked.append((name, config, split))
+        texts = [f"{name} {config} {split} {number}" for number in range(4)]
+        if name == "EleutherAI/hendrycks_math":
+            levels, boxes = ("Level 1", "Level ?", "Level 3", "Level 4"), ("1", "2", r" \frac{3}{4} ", "5")
+            return [
+                {"problem": text, "level": level, "solution": rf"$\boxed{{{box}}}$"}
+                for text, level, box in zip(texts, levels, boxes, strict=True)
+            ]
+        fixed = {"answer": "#### 7" if name == "openai/gsm8k" else "7", "Answer": "7", "answerKey": "A"}
+        fixed["choices"] = {"label": ["A", "B"], "text": ["one", "two"]}
+        return [fixed | dict.fromkeys(("question", "problem", "question_concat"), text) for text in texts]
+
+    monkeypatch.setattr("coda_trl.data.reading.load_dataset", load_dataset)
+    monkeypatch.setattr(data, "TEST_PROBLEMS", 10)
+    monkeypatch.setattr(data, "SCANNED", {"gsm8k": 2, "math3": 2, "math4": 2})
+    return asked
+
+
+def test_problems_come_from_the_hub_and_are_compared_with_those_of_the_published_runs(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["data", "--out", str(tmp_path)])
+    data.main()
+    assert ("openai/gsm8k", "main", "train") in hub and ("tau/commonsense_qa", None, "validation") in hub
+    assert ("EleutherAI/hendrycks_math", "algebra", "test") in hub and len(hub) == 6 + 2 * 7
+    pool = read_file(tmp_path / "pool.jsonl")
+    assert [row["stratum"] for row in pool] == 4 * ["gsm8k"] + 7 * ["math3", "math4"]
+    assert pool[4]["solution"] == r" \frac{3}{4} ", "the box as it is, as in the published runs"
+    assert data.compare(tmp_path).startswith(
+        "Not the problems of the published runs: gsm8k has other problems or gold"
+    )
+
+    monkeypatch.setattr(data, "PUBLISHED", data.signatures(tmp_path))
+    assert data.compare(tmp_path) == "These are the problems of the published runs."
+    data.write_rows(tmp_path / "pool.jsonl", pool[::-1])
+    assert data.compare(tmp_path) == "Not the problems of the published runs: pool has another order."
 
 
 def test_the_scan_counts_easy_and_all_wrong_problems():

@@ -1,13 +1,16 @@
 """Problems of the experiment: evaluation sets, a pool of training problems without them, the scan and the mix.
 
-python -m experiments.math.data --source COPIES --out runs/math/data
+python -m experiments.math.data --out runs/math/data
 
-`COPIES` is a folder with gsm8k_train, the benchmarks (columns as on the hub), math_train and math_test (`problem`,
-`level` from 1 to 5, and `answer`, the content of the solution's last box) as `NAME.jsonl.gz`. Everything is drawn with
-fixed seeds, so the files are the same everywhere.
+All comes from the hub. Without it, `--source COPIES`: a folder with gsm8k_train, the benchmarks (columns as on the
+hub), math_train and math_test (`problem`, `level` from 1 to 5, and `answer`, the content of the solution's last box)
+as `NAME.jsonl.gz`. Problems are drawn with fixed seeds by their place in these files; MATH is in alphabetical order of
+its subjects and its original files' names. The last line says whether they are those of the published runs.
 """
 
 import argparse
+import gzip
+import hashlib
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +20,11 @@ from typing import Any
 import pandas as pd
 from datasets import Dataset
 
-from coda_trl.data import find_overlap, load_source, math_prompt
+from coda_trl.data import SOURCES, find_overlap, load_source, math_prompt
 from coda_trl.data.answers import gsm8k_answer
-from coda_trl.data.reading import read_file
+from coda_trl.data.reading import read_file, read_rows
 from coda_trl.evaluation.loading import load_benchmark
-from coda_trl.grading import default_pool
+from coda_trl.grading import default_pool, final_answer
 
 from .results import holds_code
 
@@ -36,6 +39,17 @@ SCANNED = {"gsm8k": 200, "math3": 100, "math4": 100, "math5": 100}
 EASY, MIN_EASY, MAX_ALL_WRONG = 0.75, 0.35, 0.20
 SHARES = [share / 100 for share in range(55, 85, 5)]  # of GSM8K
 LEVEL_SETS = ((3, 4, 5), (3, 4), (3,))
+# Of the published runs' files: number of problems, checksum of them in their order, and in alphabetical order.
+PUBLISHED = {
+    "gsm8k": (1319, "ebb7ec9849f2", "889b3562a6b5"),
+    "math1200": (1200, "4a43d7ef3779", "6e90f3128678"),
+    "math500": (500, "f322e815ce67", "998b125ce562"),
+    "svamp": (300, "200a88f7eb76", "c0f9eda4f940"),
+    "commonsenseqa": (1221, "e400ca35a06a", "8831396f9cd6"),
+    "amc23": (40, "5cb53740046e", "d8085bc6d75f"),
+    "pool": (12988, "63cfb3e44069", "9f62e94ef086"),
+    "scan": (500, "c51f305cb145", "46f461cba809"),
+}
 
 
 def choose_mix(strata: Mapping[str, Row]) -> Row:
@@ -115,8 +129,27 @@ def training_pool(source: Path, evaluated: Mapping[str, Dataset]) -> list[Row]:
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Writes JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    """Writes JSON lines, compressed where the name ends in .gz."""
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+
+
+def fetch(source: Path) -> None:
+    """Puts copies of the hub's data sets into a folder, as [`prepare`] takes them."""
+    source.mkdir(parents=True, exist_ok=True)
+    for name in ("gsm8k_train", *BENCHMARKS):
+        if name != "math1200":
+            found = SOURCES[name]
+            write_rows(source / f"{name}.jsonl.gz", read_rows(found.hub, found.configs, found.splits))
+    math = SOURCES["math_level1"]  # which chooses from all of MATH
+    for split in ("train", "test"):
+        rows = [
+            {"problem": row["problem"], "level": level, "answer": final_answer(row["solution"])}
+            for row in read_rows(math.hub, math.configs, (split,))
+            for level in LEVELS
+            if row["level"] == f"Level {level}"
+        ]
+        write_rows(source / f"math_{split}.jsonl.gz", rows)
 
 
 def prepare(source: Path, out: Path) -> None:
@@ -135,6 +168,32 @@ def prepare(source: Path, out: Path) -> None:
         out / "scan.jsonl", [row for name, count in SCANNED.items() for row in draw.sample(strata[name], count)]
     )
     print(json.dumps({name: len(rows) for name, rows in strata.items()}))
+    print(compare(out))
+
+
+def signatures(data: Path) -> dict[str, tuple[int, str, str]]:
+    """What `PUBLISHED` holds, of the files in a folder."""
+    specs = [*benchmark_specs(data), f"custom={data / 'pool.jsonl'}", f"custom={data / 'scan.jsonl'}"]
+    found = {}
+    for name, spec in zip(PUBLISHED, specs, strict=True):
+        problems = [f"{row['prompt'][0]['content']}\n{row['solution']}" for row in load_source(spec)]
+        sums = (hashlib.sha256("\n".join(some).encode()).hexdigest()[:12] for some in (problems, sorted(problems)))
+        found[name] = (len(problems), *sums)
+    return found
+
+
+def compare(data: Path) -> str:
+    """Says whether these are the problems of the published runs, and if not, what differs."""
+    differing = []
+    for name, found in signatures(data).items():
+        published = PUBLISHED[name]
+        if found[2] != published[2]:
+            differing.append(f"{name} has other problems or golds ({found[0]:,}, published {published[0]:,})")
+        elif found != published:
+            differing.append(f"{name} has another order")
+    if not differing:
+        return "These are the problems of the published runs."
+    return f"Not the problems of the published runs: {'; '.join(differing)}."
 
 
 def benchmark_specs(data: Path) -> list[str]:
@@ -186,10 +245,12 @@ def make_training_set(data: Path, strata: Mapping[str, Row]) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--source", type=Path, help="Folder of copies, where there is no hub.")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    prepare(args.source, args.out)
+    if args.source is None:
+        fetch(args.out / "hub")
+    prepare(args.source or args.out / "hub", args.out)
 
 
 if __name__ == "__main__":
