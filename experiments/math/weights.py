@@ -1,10 +1,14 @@
 """Expands a GGUF file of Qwen2.5-Coder-1.5B-Instruct into a folder that transformers, TRL and vLLM load.
 
-python -m experiments.math.weights --gguf model-1.5b.gguf --out runs/math/start/model
+python -m experiments.math.weights --out runs/math/start/model
 
-For machines without the hub; with it, `Qwen/Qwen2.5-Coder-1.5B-Instruct` does as well. Needs the package `gguf`. The
-result equals what transformers reads from the file, except that the head, which the file stores in 6 bits, serves as
-the embedding too, as in the original model. transformers keeps the file's own embedding, in 4 bits, beside it.
+Needs the package `gguf`. Without `--gguf` the file comes from the hub; for a machine without it, fetch it elsewhere:
+
+hf download Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --local-dir .
+
+The result equals what transformers reads from the file, except that the head, which the file stores in 6 bits, serves
+as the embedding too, as in the original model. transformers keeps the file's own embedding, in 4 bits, beside it. The
+last line says whether these are the weights of the published runs.
 """
 
 import argparse
@@ -19,9 +23,15 @@ import numpy as np
 import torch
 from gguf import GGUFReader
 from gguf.quants import dequantize
+from huggingface_hub import hf_hub_download
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from coda_trl.evaluation.models import ModelFiles, fingerprint
+
+REPOSITORY, FILE = "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+REVISION = "f86cb2c1fa58255f8052cc32aeede1b7482d4361"
+PUBLISHED = "6a467e56ff55a65d"  # `start` of the published runs
 CONFIG = Path(__file__).parents[2] / "recipes/qwen2.5-coder-1.5b/config.json"
 END_OF_TURN, PADDING = "<|im_end|>", "<|endoftext|>"
 ROWS = 2048  # that one task expands
@@ -89,17 +99,20 @@ def write_folder(out: Path, gguf: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gguf", type=Path, required=True)
+    parser.add_argument("--gguf", type=Path, help="By default the hub's.")
     parser.add_argument("--out", type=Path, required=True, help="Folder to write to.")
     parser.add_argument("--tokenizer", type=Path, help="Folder of a tokenizer that was made before; saves seconds.")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     args = parser.parse_args()
     if args.tokenizer is not None:
         shutil.copytree(args.tokenizer, args.out, dirs_exist_ok=True)
-    write_folder(args.out, args.gguf)
+    gguf = args.gguf or Path(hf_hub_download(REPOSITORY, FILE, revision=REVISION))
+    write_folder(args.out, gguf)
     partial = args.out / "weights.partial"
-    save_file(expand(args.gguf, args.processes), partial, metadata={"format": "pt"})
+    save_file(expand(gguf, args.processes), partial, metadata={"format": "pt"})
     partial.rename(args.out / "model.safetensors")
+    found = fingerprint(ModelFiles(str(args.out)))
+    print(f"{'These are' if found == PUBLISHED else 'Not'} the weights of the published runs (checksum {found}).")
 
 
 if __name__ == "__main__":
