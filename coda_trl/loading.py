@@ -79,7 +79,10 @@ def parse_settings(argv: Sequence[str], classes: Sequence[type], **options: Any)
     for each in classes:
         check_types(settings, each)
     unknown = parser.set_defaults_with_config(**settings)
-    *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
+    try:
+        *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
+    except TypeError as problem:  # an unknown key of `accelerator_config`, a null that the annotation allows
+        raise ValueError(f"TRL or transformers cannot take a setting: {problem}.") from problem
     if unknown or more:
         raise ValueError(explain_unknown([*unknown, *more][0], classes))
     return tuple(found)
@@ -88,6 +91,8 @@ def parse_settings(argv: Sequence[str], classes: Sequence[type], **options: Any)
 def find_rewards(reward_args: RewardArguments, args: GRPOConfig) -> list[Callable]:
     """The reward functions of a run. Raises a `ValueError` if one does not exist or has no weight of its own."""
     names, weights = reward_args.reward_funcs, args.reward_weights
+    if not names:
+        raise ValueError("`reward_funcs` is [], but must name a reward function.")
     if weights is not None and len(weights) != len(names):
         raise ValueError(f"`reward_weights` is {weights}, but must have one weight for each of {', '.join(names)}.")
     return [find_reward(name, args.max_completion_length) for name in names]
@@ -111,8 +116,8 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
         found = vars(importlib.import_module(module))
     except ImportError as error:
         raise ValueError(f"`reward_funcs` has {name!r}, but {module} cannot be imported: {error}.") from error
-    if function not in found:
-        raise ValueError(f"`reward_funcs` has {name!r}, but {module} has no {function!r}.")
+    if not callable(found.get(function)):
+        raise ValueError(f"`reward_funcs` has {name!r}, but {module} has no function {function!r}.")
     return found[function]
 
 

@@ -238,9 +238,14 @@ def train(
             quantization_config=get_quantization_config(model_args),
             peft_config=peft_config,
         )
-    # Rewards that do not suit the data, settings that do not suit each other, no weights.
-    except (OSError, ValueError) as problem:
+    # Rewards that do not suit the data, settings that do not suit each other, no weights, a package that is missing.
+    except (ImportError, OSError, ValueError) as problem:
         logger.error("%s", problem)
+        return 1
+    except TypeError as problem:
+        if "unexpected keyword argument" not in str(problem):
+            raise
+        logger.error("A name in a mapping, such as `model_init_kwargs`, is wrong: %s.", problem)
         return 1
     show_steps(trainer)
     hide_bars()  # one for each checkpoint that is written
@@ -248,7 +253,7 @@ def train(
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(args.output_dir)
         trainer.save_state()
-    except RewardError as problem:
+    except (ImportError, RewardError) as problem:  # such as an optimizer's package
         logger.error("%s", problem)
         return 1
     except Exception:

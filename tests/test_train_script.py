@@ -178,7 +178,9 @@ def error_line(caplog) -> str:
     ("changes", "message"),
     [
         ("--reward_funcs nothing_reward", "'nothing_reward', but must hold a dotted path"),
-        ("--reward_funcs json.nothing", "'json.nothing', but json has no 'nothing'"),
+        ("--reward_funcs json.nothing", "'json.nothing', but json has no function 'nothing'"),
+        ("--reward_funcs json.decoder", "'json.decoder', but json has no function 'decoder'"),
+        ("--overlay no_reward.yaml", "`reward_funcs` is [], but must name a reward function"),
         ("--reward_funcs no_such_module.reward", "'no_such_module.reward', but no_such_module cannot be imported"),
         (
             "--reward_weights 1 2",
@@ -200,6 +202,7 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
     monkeypatch.chdir(tmp_path)
     Path("FILE").touch()
     Path("resume.yaml").write_text("resume_from_checkpoint: true\n")
+    Path("no_reward.yaml").write_text("reward_funcs: []\n")
     monkeypatch.setattr(TRAIN, "find_spec", lambda name: None)
     monkeypatch.setattr(TRAIN, "is_kernels_available", lambda: False)
     monkeypatch.setattr(TRAIN, "is_flash_attn_2_available", lambda: False)
@@ -232,7 +235,7 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--overlay short.yaml", "There is no setting `coda_alph`"),
         ("--config bytes.yaml", 'in "bytes.yaml", position 0'),
         ("--length_budget 5 2", "`length_budget` is [5, 2], but must be two positive numbers: lowest and highest"),
-        ("--num_generations 1", "GRPO requires at least 2 generations per prompt"),
+        ("--num_generations 1", "`num_generations` is 1, but must be at least 2."),
         ("typo.yaml", "give --config RECIPE"),
     ],
 )
@@ -338,6 +341,16 @@ def test_a_model_without_weights_and_a_folder_that_may_not_be_written_end_in_one
     monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests' user may be root, who may write anywhere
     assert TRAIN.main(recipe) == 1
     assert f"`output_dir` is '{tmp_path / 'out'}', which may not be written." in error_line(caplog)
+
+
+def test_a_wrong_name_for_the_model_and_a_missing_package_end_in_one_line(recipe, tmp_path, monkeypatch, caplog):
+    assert TRAIN.main([*recipe, "--model_init_kwargs", '{"dtypee": 3}']) == 1
+    assert "such as `model_init_kwargs`, is wrong: Qwen3ForCausalLM.__init__() got an" in error_line(caplog)
+    (tmp_path / "needy.py").write_text("def needy(completions, **kwargs):\n    import no_such_package\n")
+    monkeypatch.chdir(tmp_path)
+    caplog.clear()
+    assert TRAIN.main([*recipe, "--reward_funcs", "needy.needy"]) == 1
+    assert error_line(caplog) == "No module named 'no_such_package'"
 
 
 @pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])
