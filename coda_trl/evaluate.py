@@ -20,6 +20,7 @@ from .evaluation.loading import load_benchmark
 from .evaluation.models import locate
 from .evaluation.runner import evaluate
 from .help_texts import help_from_docstring
+from .hub import ask_the_hub_once
 from .loading import parse_settings
 from .progress import hide_bars
 
@@ -65,12 +66,13 @@ def main() -> None:
         config, arguments = parse_settings(
             sys.argv[1:], (EvaluationConfig, BenchmarkArguments), usage=USAGE, description=__doc__.splitlines()[0]
         )
-        locate(*config.place)  # a wrong path, before data is fetched
         columns = arguments.prompt_column, arguments.solution_column
-        benchmarks = [
-            load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit, columns)
-            for spec in arguments.benchmarks
-        ]
+        with ask_the_hub_once():
+            locate(*config.place)  # a wrong path, before data is fetched
+            benchmarks = [
+                load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit, columns)
+                for spec in arguments.benchmarks
+            ]
         summary = evaluate(config, benchmarks)
     except KeyboardInterrupt:
         print("Stopped. The same command draws the remaining samples.", file=sys.stderr)

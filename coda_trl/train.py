@@ -39,6 +39,7 @@ from .config import CodaGRPOConfig
 from .correctness import RewardError
 from .data import DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
+from .hub import ask_the_hub_once
 from .loading import (
     RewardArguments,
     check_evaluation,
@@ -210,8 +211,9 @@ def train(
         logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
     try:
-        tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
-        train_dataset, eval_dataset = load_datasets(data_args, tokenizer, args)
+        with ask_the_hub_once():
+            tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
+            train_dataset, eval_dataset = load_datasets(data_args, tokenizer, args)
     except ValueError as problem:
         logger.error("%s", problem)
         return 1

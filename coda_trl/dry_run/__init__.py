@@ -15,12 +15,12 @@ from trl import ModelConfig, TrlParser
 
 from ..config import CodaGRPOConfig
 from ..help_texts import help_from_docstring
+from ..hub import ask_the_hub_once
 from ..loading import load_tokenizer, read_settings
 from ..setting_types import check_types
 from .arithmetic import batch_arithmetic
 from .checks import check_batch, check_lengths, check_memory, check_method, check_rewards
 from .findings import Finding, error, warning
-from .hub import ask_the_hub_once
 from .inspection import check_eval_data, inspect_data
 from .launch import planned_config, read_launch
 from .memory import LoraTargetError, ModelSize, estimate_memory, model_size
