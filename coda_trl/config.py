@@ -76,8 +76,8 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
     [`CodaGRPOConfig`] adds the parameters of the length shaping to those of [`LengthGroupedGRPOConfig`] and
     [`~trl.GRPOConfig`]. The objective is that of the [CODA paper](https://huggingface.co/papers/2603.08659):
     `scale_rewards` is `"none"` by default (dividing by the standard deviation of an all-correct group would blow the
-    shaping term up to full size), `loss_type` is `"dapo"`, as in TRL (every token weighs the same). `beta` stays TRL's
-    KL coefficient.
+    shaping term up to full size), `loss_type` is `"dapo"`, as in TRL (every token of the batch weighs the same; in the
+    paper, of a group). `beta` stays TRL's KL coefficient.
 
     Parameters:
         scale_rewards (`str`, *optional*, defaults to `"none"`):
@@ -196,8 +196,7 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         if self.loss_type != "dapo":
             yield (
                 "loss_type",
-                f"{self.loss_type!r} does not weigh every token of the batch alike, as the paper does. Set it to "
-                "'dapo'.",
+                f"{self.loss_type!r} is not the paper's loss. Set it to 'dapo', the nearest in TRL.",
             )
         mode = self.vllm_importance_sampling_mode
         if self.use_vllm and self.vllm_importance_sampling_correction and mode.startswith("sequence"):
