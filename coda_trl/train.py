@@ -255,7 +255,12 @@ def train(
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model(args.output_dir)
         trainer.save_state()
-    except (ImportError, RewardError) as problem:  # such as an optimizer's package
+    except RewardError as problem:  # which all processes raise alike
+        if args.process_index == 0:
+            logger.error("%s", problem)
+        trainer.accelerator.wait_for_everyone()  # the first that ends has the launcher end the others
+        return 1
+    except ImportError as problem:  # such as an optimizer's package
         logger.error("%s", problem)
         return 1
     except Exception:

@@ -21,6 +21,7 @@ from .grading import opens_thinking
 from .grading.extract import PROMPT_END
 from .length_grouping import LengthGroupedGRPOTrainer
 from .metrics import published_metrics, regime_metrics
+from .rewards import REWARD_FUNCTIONS
 from .shaping import shape_rewards
 from .shaping_checks import NEED_BUDGET
 
@@ -73,7 +74,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     """
 
     _config_class = CodaGRPOConfig
-    _tag_names = ["trl", "coda"]
+    _tag_names = ["trl", "grpo", "coda"]
     _name = "CODA"
     _paper = {
         "title": "CODA: Difficulty-Aware Compute Allocation for Adaptive Reasoning",
@@ -111,6 +112,12 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             check_budget_column(args.length_shaping, train_dataset.column_names)
             read_budgets(train_dataset["n_gold"])
         rewards = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        for name in rewards:
+            if isinstance(name, str) and name in REWARD_FUNCTIONS:
+                raise ValueError(
+                    f"`reward_funcs` has the text {name!r}, which is a reward model's hub id to TRL. Pass the "
+                    f"function: `from coda_trl.rewards import {name}`."
+                )
         is_function = [callable(reward) and not isinstance(reward, torch.nn.Module) for reward in rewards]
         if rewards and all(is_function) and options.get("environment_factory") is None:  # else TRL finds their names
             names = list(map(get_callable_name, rewards))

@@ -212,8 +212,14 @@ REWARD = """
 import atexit, os, resource, signal
 import torch
 
+def name(thread):
+    try:
+        return open(f"/proc/self/task/{thread}/comm").read().strip()
+    except OSError:  # it has just ended
+        return ""
+
 def threads():
-    return [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
+    return list(map(name, os.listdir("/proc/self/task")))
 
 def reward(completions, trainer_state, **kwargs):
     if trainer_state.global_step == 1 and not os.path.exists("mended"):
@@ -259,6 +265,14 @@ def test_a_reward_that_raises_stops_the_run_which_resumes_when_it_is_mended(comm
     assert TRAIN.main(command) == 0
     assert f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}" in caplog.text and "left out" not in caplog.text
     assert steps_logged(tmp_path) == [1, 2]
+
+
+@pytest.mark.slow
+def test_processes_that_get_a_reward_which_cannot_be_shaped_say_so_once(command):
+    Path("partial.py").write_text("def half(completions, **kwargs):\n    return [0.5] * len(completions)\n")
+    command += ["--per_device_train_batch_size", "4", "--reward_funcs", "partial.half"]
+    output = launch(PATH, *command, processes=2, status=1)
+    assert output.count("The reward function 'half' returned 0.5") == 1
 
 
 def start(command: list[str], fault: str) -> subprocess.CompletedProcess:

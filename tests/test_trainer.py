@@ -189,7 +189,7 @@ def test_model_card_cites_coda_and_trl(tiny_model, tmp_path):
     card = (tmp_path / "README.md").read_text()
     assert "https://huggingface.co/papers/2603.08659" in card and "@article{wu2026coda" in card
     assert "@software{vonwerra2020trl" in card
-    assert "- coda" in card and "- trl" in card
+    assert all(f"- {tag}\n" in card for tag in ("trl", "grpo", "coda"))
     assert f"fine-tuned version of `{Path(tiny_model).name}`." in card and f'model="{tmp_path}"' in card
     assert "None" not in card
     trainer.model.config._name_or_path = ""
@@ -215,6 +215,8 @@ def test_names_of_rewards_are_checked_before_any_weights(tmp_path):
         make("no-such-model", tmp_path, lambdas, correctness_reward="<lambda>")
     with pytest.raises(ValueError, match="'wrong', but must be the name of one of the reward functions: right"):
         make("no-such-model", tmp_path, functools.partial(right), correctness_reward="wrong")
+    with pytest.raises(ValueError, match="Pass the function: `from coda_trl.rewards import accuracy_reward`"):
+        make("no-such-model", tmp_path, "accuracy_reward")
 
 
 def test_no_reward_at_all_is_for_trl_to_refuse(tiny_model, tmp_path):

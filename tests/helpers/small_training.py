@@ -75,15 +75,15 @@ def table(folder) -> pd.DataFrame:
     return pd.concat(map(pd.read_parquet, sorted(Path(folder, "completions").glob("*.parquet"))), ignore_index=True)
 
 
-def launch(script: Path, *arguments: str, processes: int, timeout: int = 300) -> str:
-    """Runs a script on several CPU processes, which must succeed. Returns what they wrote."""
+def launch(script: Path, *arguments: str, processes: int, timeout: int = 300, status: int = 0) -> str:
+    """Runs a script on several CPU processes, which must end with this status. Returns what they wrote."""
     # Not `accelerate launch --cpu --num_processes 2`: without MPI that starts a single process and says nothing.
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc_per_node={processes}"]
     command += ["--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0"]  # on whatever port is free
     environment = os.environ | {"ACCELERATE_USE_CPU": "true", "PYTHONPATH": os.pathsep.join(sys.path)}
     command += [str(script), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
-    assert done.returncode == 0, done.stderr[-5000:]
+    assert done.returncode == status, done.stderr[-5000:]
     return done.stdout + done.stderr
 
 
