@@ -316,6 +316,7 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
             "error: The tokenizer cannot encode the prompts: WordLevel error: Missing [UNK] token",
         ),
         (None, "--benchmarks unknown", "error: there is no model folder ./gone: check the path"),
+        (None, "--model_name_or_path no/such", "error: 'no/such' is no folder here, and the hub did not give it"),
         (None, "--model_name_or_path .", "error: . holds neither config.json (a model) nor adapter_config.json"),
     ],
 )

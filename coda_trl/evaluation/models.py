@@ -64,7 +64,9 @@ def locate(
                 f"base_model_name_or_path={base_model_name_or_path!r} is given, but {model_name_or_path!r} is no "
                 "adapter (it holds no adapter_config.json): leave the base model out"
             )
-        return ModelFiles(model_name_or_path, revision=revision, trust_remote_code=trust_remote_code)
+        files = ModelFiles(model_name_or_path, revision=revision, trust_remote_code=trust_remote_code)
+        _check_config(files, f"{model_name_or_path!r} is no folder here, and the hub did not give it: check the name")
+        return files
     with open(adapter_config, encoding="utf-8") as file:
         settings = json.load(file)
     adapter, model = model_name_or_path, base_model_name_or_path or settings["base_model_name_or_path"]
@@ -73,14 +75,21 @@ def locate(
         adapter = snapshot_download(adapter, revision=revision)  # vLLM takes no revision of an adapter
     base_revision = None if base_model_name_or_path else settings.get("revision")
     files = ModelFiles(model, adapter, settings.get("r"), base_revision, trust_remote_code)
-    try:
-        files.config()
-    except OSError as error:  # such as a path from the folder that the adapter was trained in
-        raise ValueError(
-            f"{model_name_or_path} is an adapter of {model!r}, which is no folder here, and the hub did not give it: "
-            "say where it is by base_model_name_or_path"
-        ) from error
+    _check_config(  # the base model may be a path from the folder that the adapter was trained in
+        files,
+        f"{model_name_or_path} is an adapter of {model!r}, which is no folder here, and the hub did not give it: "
+        "say where it is by base_model_name_or_path",
+    )
     return files
+
+
+def _check_config(files: ModelFiles, complaint: str) -> None:
+    """Asks the hub for a model's smallest file. Raises a `ValueError` with the complaint if there is none."""
+    if not Path(files.model).is_dir():
+        try:
+            files.config()
+        except OSError as error:
+            raise ValueError(complaint) from error
 
 
 def _check_folder(place: str) -> None:
