@@ -313,6 +313,8 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert parts["state"] == "2 of 5 pairs are complete: no verdict yet.\n"
     assert parts["missing-math"].startswith("Not run yet: `grpo-2`")
     assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
+    trained = parts["trained-bands"]
+    assert "| Tokens | 0.0% [0.0,\xa00.0] |" in trained and "| Problems | 24 | 6 | 18 |" in trained
     page = fill("<!-- begin pairs -->\nold\n<!-- end -->\n<!-- begin scan -->\n<!-- end -->\n", parts)
     assert "old" not in page and page.endswith("<!-- begin scan -->\n<!-- end -->\n")
 

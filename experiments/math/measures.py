@@ -1,6 +1,6 @@
 """What runs are compared by: means by problem and by difficulty, pairs of one seed, intervals over pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -35,12 +35,28 @@ def of_bands(row: Row, start: Row) -> dict[str, pd.DataFrame]:
     Means by problem over all benchmarks that both have, by difficulty: the start's success rate in its sorting
     samples (`rate`), at least 75% and at most 25%.
     """
+    return _split(row, {name: _rate(start, name, "sorting") for name in start.get("sorting", {})})
+
+
+def of_bands_when_trained(row: Row, trained: Sequence[Row]) -> dict[str, pd.DataFrame]:
+    """As [`of_bands`], by the success rates of trained models in place of the start's."""
+    names = set.intersection(*(set(each["evaluation"]) for each in trained))
+    return _split(
+        row, {name: np.mean([_rate(each, name, "evaluation") for each in trained], axis=0) for name in names}
+    )
+
+
+def _rate(row: Row, benchmark: str, part: str) -> np.ndarray:
+    return by_problem(row, benchmark, part)["correct"].to_numpy() / row[part][benchmark]["samples"]
+
+
+def _split(row: Row, rates: Mapping[str, np.ndarray]) -> dict[str, pd.DataFrame]:
     parts = []
     for name in TITLES:
-        if name in row["evaluation"] and name in start.get("sorting", {}):
-            rate = by_problem(start, name, "sorting")["correct"] / start["sorting"][name]["samples"]
-            band = np.select([rate >= 0.75, rate <= 0.25], ["easy", "hard"], "medium")
-            parts.append((by_problem(row, name) / row["evaluation"][name]["samples"]).assign(band=band, rate=rate))
+        if name in row["evaluation"] and name in rates:
+            band = np.select([rates[name] >= 0.75, rates[name] <= 0.25], ["easy", "hard"], "medium")
+            means = by_problem(row, name) / row["evaluation"][name]["samples"]
+            parts.append(means.assign(band=band, rate=rates[name]))
     frame = pd.concat(parts)
     return {band: frame[frame["band"] == band] for band in BANDS}
 

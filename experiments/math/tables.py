@@ -30,6 +30,7 @@ from .measures import (
     in_percent,
     log_ratio,
     of_bands,
+    of_bands_when_trained,
     outcomes_of,
     over_pairs,
     pairs,
@@ -294,6 +295,29 @@ def pairs_tables(rows: Sequence[Row], start: Row) -> list[Table]:
     ]
 
 
+def trained_bands_table(rows: Sequence[Row]) -> Table:
+    """CODA against GRPO by difficulty for the trained models, of each pair by the success rates of the other pairs."""
+    found = pairs(rows, "coda")
+    values = []
+    for pair in found:
+        others = [row for other in found if other is not pair for row in other]
+        mine, theirs = (of_bands_when_trained(row, others) for row in pair)
+        means = np.array([[of[band][["tokens", "correct"]].mean() for band in BANDS] for of in (mine, theirs)])
+        logs, points = np.log(means[0, :, 0] / means[1, :, 0]), means[0, :, 1] - means[1, :, 1]
+        values.append([logs, points, [len(mine[band]) for band in BANDS]])
+    logs, points, problems = np.moveaxis(np.array(values), 0, -1)
+    lines = [
+        [Cell("Tokens"), *(_percent(over_pairs(of)) for of in logs)],
+        [Cell("Points of accuracy"), *(number(over_pairs(of), 100, signed=True) for of in points)],
+        [Cell("Problems"), *(number(float(of.mean()), digits=0) for of in problems)],
+    ]
+    caption = (
+        "CODA against GRPO, not planned: of each pair by the success rate, at least 75% and at most 25%, of the other "
+        f"pairs' runs. Means over {len(found)} pairs, 95% t-interval over them."
+    )
+    return Table("trained-bands", "By difficulty for the trained models", caption, ["", *BANDS], lines)
+
+
 def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     """All parts of the page, by marker; draws its pictures into the folder."""
     rows = sorted(
@@ -317,6 +341,8 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
         tables.append(collapse_table(collapse))
     if evaluated:
         tables += [evaluations_table(evaluated), levels_table(evaluated), *differences_tables(evaluated)]
+    if len(pairs(evaluated, "coda")) > 1:
+        tables.append(trained_bands_table(evaluated))
     if start is not None:
         tables += [bands_table(evaluated, start), *pairs_tables(evaluated, start)]
         tables += [verdict_table(evaluated, start), claims_table(evaluated, start)]
