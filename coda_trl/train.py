@@ -280,9 +280,11 @@ def train(
     if args.push_to_hub:
         trainer.push_to_hub()
     if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
-        trainer.accelerator.end_training()
+        # Gloo's threads end with the last object that holds the group; at exit they can abort Python. That has to be
+        # torch.distributed, as others destroy the group without releasing the GIL, which those threads may wait for.
         del trainer
-        gc.collect()  # gloo's threads end with the last object that holds the group; at exit they can abort Python
+        gc.collect()
+        PartialState().destroy_process_group()
     return 0
 
 

@@ -222,13 +222,15 @@ def threads():
     return list(map(name, os.listdir("/proc/self/task")))
 
 def reward(completions, trainer_state, **kwargs):
+    if os.environ.get("WORLD_SIZE") == "2":
+        assert "pt_gloo_runloop" in threads()  # the name by which the last line knows them
     if trainer_state.global_step == 1 and not os.path.exists("mended"):
         FAULT
     return [1.0] * len(completions)
 
 if os.environ.get("WORLD_SIZE") == "2":
-    assert "pt_gloo_runloop" in threads()  # the name by which the last line knows them
-    atexit.register(lambda: print("gloo's threads at exit:", threads().count("pt_gloo_runloop"), flush=True))
+    text = "gloo's threads at exit: {}\\n"  # in one piece, as the other process writes too
+    atexit.register(lambda: os.write(1, text.format(threads().count("pt_gloo_runloop")).encode()))
 """
 FULL = "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))  # room for the weights, not for the optimizer"
 KILLED = """

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset
 from microbatch import draw_lengths
 from timing import hardware, wait_for_card
@@ -136,9 +137,9 @@ def main(spec: dict) -> None:
     trainer.steps = steps
     trainer.train()
     trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()  # as in `coda_trl/train.py`: else gloo may abort at exit
-    del trainer
+    del trainer  # as in `coda_trl/train.py`: else gloo may abort at exit
     gc.collect()
+    PartialState().destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from timing import hardware
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
@@ -117,9 +118,9 @@ def main(spec: dict) -> None:
     (folder / f"process-{args.process_index}.json").write_text(json.dumps(facts))
     trainer.accelerator.wait_for_everyone()
     if not args.use_vllm:  # as in `coda_trl/train.py`
-        trainer.accelerator.end_training()
         del trainer
         gc.collect()
+        PartialState().destroy_process_group()
 
 
 if __name__ == "__main__":  # vLLM's processes import this file
