@@ -24,7 +24,7 @@ TITLES = {
 def draw_steps(rows: Sequence[Row], labels: Mapping[str, str], shown: Sequence[str], steps: int, path: Path) -> None:
     """Metrics of the training log over its first steps, a panel each and a line for each run."""
     with rc_context(PLOT_SETTINGS):
-        figure, axes = panels(1, len(shown))
+        figure, axes = panels(1, len(shown), width=8.0, height=2.6)  # letters that can be read on a phone
         styles = run_styles([labels[row["method"]] for row in rows], "GRPO")
         for panel, name in zip(axes, shown, strict=True):
             for row in rows:
@@ -37,7 +37,7 @@ def draw_steps(rows: Sequence[Row], labels: Mapping[str, str], shown: Sequence[s
             panel.set_title(TITLES[name])
             panel.set_xlabel("step")
         legend(figure, axes)
-        figure.savefig(path, dpi=110, metadata={"Software": None})
+        figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Path) -> None:
@@ -46,7 +46,7 @@ def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Pat
     names of methods with means by problem, by band.
     """
     with rc_context(PLOT_SETTINGS):
-        figure, axes = panels(1, 2, width=8.0, height=3.2)
+        figure, axes = panels(1, 2, width=6.4, height=3.0)
         trained = [name for name in dict.fromkeys(name for name, _ in runs) if name != "Start"]
         grey = {"color": "#7F7F7F", "marker": "o", "linestyle": ":"}
         styles = {"Start": grey} | run_styles(trained, "GRPO")
@@ -67,9 +67,9 @@ def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Pat
             panel.set_xticks(places, list(runs[0][1]))
             panel.set_xlim(-0.2, len(places) - 0.8)
             panel.set_ylim(bottom=0)
-            panel.set_xlabel("problems, by the start's own success rate")
         axes[0].set_title("Tokens of an answer")
         axes[1].set_title("Accuracy (%)")
         end_at_100(axes[1])
+        figure.supxlabel("problems, by the start's own success rate", fontsize="medium")
         legend(figure, axes)
-        figure.savefig(path, dpi=165, metadata={"Software": None})
+        figure.savefig(path, dpi=200, metadata={"Software": None})
