@@ -260,9 +260,6 @@ def train(
             logger.error("%s", problem)
         trainer.accelerator.wait_for_everyone()  # the first that ends has the launcher end the others
         return 1
-    except ImportError as problem:  # such as an optimizer's package
-        logger.error("%s", problem)
-        return 1
     except Exception:
         free = shutil.disk_usage(args.output_dir).free / 1e9
         logger.error(

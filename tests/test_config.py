@@ -84,26 +84,9 @@ def test_a_value_of_another_type_is_refused(field, value, expected):
         LengthGroupedGRPOConfig("unused", **(CPU | {field: value}))
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("num_generations", None, "`num_generations` is None, but must be at least 2."),
-        ("gradient_accumulation_steps", 0, "`gradient_accumulation_steps` is 0, but must be at least 1."),
-        ("num_iterations", 0, "`num_iterations` is 0, but must be at least 1."),
-        ("beta", -0.1, "`beta` is -0.1, but must be at least 0."),
-        ("temperature", 0.0, "`temperature` is 0.0, but must be above 0."),
-        ("scale_rewards", "std", "`scale_rewards` is 'std', but must be one of none, group, batch."),
-        ("loss_type", "dappo", "`loss_type` is 'dappo', but must be one of dapo, grpo, bnpo, dr_grpo, cispo"),
-        ("accelerator_config", {"split_batchs": True}, "has 'split_batchs', which nothing reads: did you mean 'split"),
-        ("accelerator_config", {"gradient_accumulation_kwargs": {"x": 1}}, "`gradient_accumulation_kwargs` has 'x'"),
-        ("generation_kwargs", '{"num_beamss": 1}', "`generation_kwargs` has 'num_beamss', which nothing reads"),
-        ("lr_scheduler_kwargs", {"min_lrr": 1}, "{'min_lrr': 1}, which does not suit `lr_scheduler_type` 'linear'"),
-        ("lr_scheduler_type", "cosine_with_min_lr", "`lr_scheduler_kwargs` is None, which does not suit"),
-    ],
-)
-def test_what_trl_would_find_out_late_or_never_is_refused_at_once(field, value, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        LengthGroupedGRPOConfig("unused", **(CPU | {field: value}))
+def test_a_number_of_generations_is_needed():
+    with pytest.raises(ValueError, match="`num_generations` is None, but must be at least 2"):
+        LengthGroupedGRPOConfig("unused", **CPU, num_generations=None)
 
 
 def test_fields_of_a_derived_class_may_be_of_any_type():
@@ -134,12 +117,8 @@ def test_what_trl_takes_is_taken():
         "reward_weights": [1, 0.5],
         "debug": ["underflow_overflow"],
         "generation_kwargs": '{"min_new_tokens": 1}',
-        "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}},
-        "lr_scheduler_type": "warmup_stable_decay",
-        "lr_scheduler_kwargs": {"num_decay_steps": 20},
     }
     CodaGRPOConfig(**(CPU | taken))
-    LengthGroupedGRPOConfig("unused", **CPU, length_grouping=False, loss_type="of a newer TRL")
 
 
 def test_ends_of_the_ranges_are_allowed():

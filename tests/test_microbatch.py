@@ -237,6 +237,13 @@ def test_an_empty_micro_batch_has_no_backward_pass(tiny_model, tmp_path, monkeyp
     assert len(passes) == len(record.shapes) < trainer.state.global_step * trainer.args.gradient_accumulation_steps
 
 
+def test_rows_stay_in_place_for_a_loss_that_nothing_is_known_of(tiny_model, tmp_path):
+    _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+    assert trainer._regroups
+    trainer.loss_type = "of a newer TRL"
+    assert not trainer._regroups
+
+
 @pytest.mark.parametrize("images", [{}, {"pixel_values": torch.rand(2, 3), "num_images": [1, 1]}])
 def test_vision_language_models_stay_as_they_are_with_and_without_images(tiny_model, tmp_path, images):
     """A process whose batch has images would leave one that gathers, as its batch has none, waiting for ever."""

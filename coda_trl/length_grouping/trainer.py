@@ -20,9 +20,10 @@ from ..data_checks import check_number_of_prompts
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 from .padding import values_ignore_padding
 
-# Losses that are means over the rows of a micro-batch, so that each counts by its share of rows. Those left out are
-# sums over its tokens, divided by the tokens of all micro-batches.
+# Losses that are means over the rows of a micro-batch, so that each counts by its share of rows, and those that are
+# sums over its tokens, divided by the tokens of all micro-batches. For others, as a newer TRL's, rows stay in place.
 _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
+_TOKEN_SUM_LOSSES = ("dapo", "cispo", "vespo")
 # What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
@@ -180,7 +181,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     def _regroups(self) -> bool:
         return (
             self._moves_padding
-            and self.loss_type != "bnpo"
+            and self.loss_type in _ROW_MEAN_LOSSES + _TOKEN_SUM_LOSSES
             and self.top_entropy_quantile == 1.0
             and not self._entropy_bonus_enabled
             and not self.aux_loss_enabled
