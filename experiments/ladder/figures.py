@@ -31,7 +31,7 @@ def _line(axis: Axes, x: Sequence[float], results: Sequence[Estimate | None], na
 
 
 def _two(titles: Sequence[str], x_label: str) -> tuple[Figure, list[Axes]]:
-    figure, axes = panels(1, 2, width=9.0, height=3.4)
+    figure, axes = panels(1, 2, width=6.8, height=3.1)
     for axis, title in zip(axes, titles, strict=True):
         axis.set_title(title)
         axis.set_xlabel(x_label)
@@ -68,7 +68,7 @@ def buckets(results: Results) -> Figure | None:
             found = [results.in_bucket(index, make, name, "grpo") for index in x]
             _line(axis, x, [None if rows is None else over_seeds(rows) for rows in found], name)
         axis.axhline(level, color="black", linewidth=1)
-        axis.set_xticks(x, bucket_names())
+        axis.set_xticks(x, [name.rstrip("%") for name in bucket_names()], fontsize=8)
     axes[0].set_ylim(0, None)
     legend(figure, axes[:1])
     return figure
@@ -100,7 +100,7 @@ def budgets(results: Results) -> Figure | None:
 def _courses(results: Results, titles: Mapping[str, str], runs: Mapping[str, str]) -> Figure | None:
     """Logged metrics over training: mean over seeds, and the range of the seeds as a band."""
     columns = 2 if len(titles) == 4 else len(titles)
-    figure, axes = panels(-(-len(titles) // columns), columns, width=3.2 * columns + 0.6, height=2.7)
+    figure, axes = panels(-(-len(titles) // columns), columns, width=8.2 if columns == 3 else 6.8, height=2.5)
     # Methods are drawn as everywhere, settings of one method in their order.
     styles = (
         {label: STYLES[name] for label, name in runs.items()} if runs is METHOD_NAMES else run_styles([*runs], None)

@@ -108,7 +108,7 @@ def build(results: Results, repetition: Results) -> None:
         for name, (_, draw) in FIGURES.items():
             figure = draw(results)
             if figure is not None:
-                figure.savefig(IMAGES / f"{name}.png", dpi=110, metadata={"Software": None})
+                figure.savefig(IMAGES / f"{name}.png", dpi=160, metadata={"Software": None})
 
 
 def check(results: Results, repetition: Results, console: Console) -> bool:

@@ -192,7 +192,7 @@ def by_pair(rows: Sequence[Row]) -> Table:
 
 def by_rung_and_step(evaluated: Results, trained: Results) -> Figure:
     """Tokens and accuracy by rung after the training, and tokens of easy and hard prompts during it."""
-    figure, axes = panels(2, 2, width=9.0, height=3.0)
+    figure, axes = panels(2, 2, width=7.0, height=2.8)
     for name in METHODS:
         lines = []
         for column in ("tokens", "correct"):
@@ -238,7 +238,7 @@ def main() -> None:
         (folder / name).write_text(page, encoding="utf-8")
     with rc_context(PLOT_SETTINGS):
         figure = by_rung_and_step(Results(row for row in rows if row["evaluations"]), Results(rows))
-        figure.savefig(folder / "results.png", dpi=110, metadata={"Software": None})
+        figure.savefig(folder / "results.png", dpi=150, metadata={"Software": None})
     print(f"Written to {folder}.")
 
 
