@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import close_session, constants, get_session
 from huggingface_hub.errors import OfflineModeIsEnabled
 
-PAUSES = (1.0, 2.0, 0.0)  # seconds after each question: names may fail to resolve for a moment
+PATIENCE = 3.0  # seconds in which the question is repeated: names may fail to resolve for a moment
 
 
 @contextmanager
@@ -35,11 +35,12 @@ def ask_the_hub_once() -> Iterator[None]:
 
 
 def _ask(client: Any) -> Exception | None:
-    for pause in PAUSES:
+    end = time.monotonic() + PATIENCE
+    while True:
         try:
             client.head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
             return None
         except Exception as problem:  # of httpx, or, from huggingface_hub 2 on, of httpx2
-            answer = problem
-            time.sleep(pause)
-    return answer
+            if time.monotonic() >= end:
+                return problem
+            time.sleep(1)

@@ -460,7 +460,7 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("model", "answers", "expected"),
     [
-        (["--model_name_or_path", "no/model"], False, ["HEAD https://huggingface.co"] * 3),
+        (["--model_name_or_path", "no/model"], False, ["HEAD https://huggingface.co"]),
         (
             ["--model_name_or_path", "no/model"],
             True,
@@ -484,16 +484,27 @@ def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, mode
     monkeypatch.setattr(_http, "_GLOBAL_CLIENT", httpx.Client(transport=httpx.MockTransport(answer)))
     no_sleep = {"sleep": lambda seconds: pytest.fail(f"waits {seconds} s to ask again")}
     monkeypatch.setattr(_http, "time", SimpleNamespace(**vars(time) | no_sleep))  # others may wait, as for a file lock
-    monkeypatch.setattr(coda_trl.hub, "PAUSES", (0, 0, 0))
+    monkeypatch.setattr(coda_trl.hub, "PATIENCE", 0)
     status, text = report(*tiny_recipe, *model)
     assert status == 0, text
     assert all(part in address for part, address in zip(expected, asked[: len(expected)], strict=True))
     assert asked.count("HEAD https://huggingface.co") == expected.count("HEAD https://huggingface.co")
     if not answers:
-        assert len(asked) == 3 and text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
+        assert len(asked) == 1 and text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
         monkeypatch.setattr(_http, "_GLOBAL_CLIENT", httpx.Client(transport=httpx.MockTransport(answer)))
         assert main([*tiny_recipe[:2], "--use_cpu", "--bf16=false", "--report_to=none", *model]) == 1  # a real run
-        assert len(asked) == 6
+        assert len(asked) == 2
+
+
+def test_a_hub_that_answers_the_second_time_can_be_reached(monkeypatch):
+    problems, slept = [OSError("Name or service not known"), None], []
+
+    def head(url, timeout):
+        if problem := problems.pop(0):
+            raise problem
+
+    monkeypatch.setattr(coda_trl.hub, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+    assert coda_trl.hub._ask(SimpleNamespace(head=head)) is None and slept == [1]
 
 
 def test_a_file_beside_the_recipe_holds_what_only_the_dry_run_needs(tiny_recipe, tmp_path):

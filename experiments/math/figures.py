@@ -21,19 +21,27 @@ TITLES = {
 }
 
 
-def draw_steps(rows: Sequence[Row], labels: Mapping[str, str], shown: Sequence[str], steps: int, path: Path) -> None:
-    """Metrics of the training log over its first steps, a panel each and a line for each run."""
+def draw_steps(
+    rows: Sequence[Row], labels: Mapping[str, str], shown: Sequence[str], steps: int, path: Path, means: bool
+) -> None:
+    """
+    Metrics of the training log over its first steps, a panel each and a line for each run; with `means`, these are
+    pale, and a line for each method is their mean.
+    """
     with rc_context(PLOT_SETTINGS):
         figure, axes = panels(1, len(shown), width=8.0, height=2.6)  # letters that can be read on a phone
-        styles = run_styles([labels[row["method"]] for row in rows], "GRPO")
+        methods = dict.fromkeys(row["method"] for row in rows)
+        styles = run_styles([labels[method] for method in methods], "GRPO")
         for panel, name in zip(axes, shown, strict=True):
-            for row in rows:
-                log = pd.Series(row["training"]["log"].get(name, [None])[:steps], dtype=float)
-                scaled = 100 * log if name == "reward" else log
-                means = scaled.rolling(SMOOTH, min_periods=1, center=True).mean()
-                name_of_line = labels[row["method"]]
-                style = {of: styles[name_of_line][of] for of in ("color", "linestyle")}
-                panel.plot(means.index + 1, means, label=name_of_line, **style)
+            for method in methods:
+                logs = [row["training"]["log"].get(name, [None])[:steps] for row in rows if row["method"] == method]
+                runs = [pd.Series(log, dtype=float).rolling(SMOOTH, min_periods=1, center=True).mean() for log in logs]
+                lines = (100 if name == "reward" else 1) * pd.concat(runs, axis=1)
+                style = {of: styles[labels[method]][of] for of in ("color", "linestyle")}
+                if means:
+                    panel.plot(lines.index + 1, lines, color=style["color"], linewidth=0.8, alpha=0.3)
+                    lines = lines.mean(axis=1)
+                panel.plot(lines.index + 1, lines, label=labels[method], **style)
             panel.set_title(TITLES[name])
             panel.set_xlabel("step")
         legend(figure, axes)

@@ -329,7 +329,8 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     start = next((row for row in rows if row["method"] == "start" and row.get("sorting")), None)
     tables = [scan_table(row) for row in results if row["method"] == "scan"]
     if trained:
-        draw_steps(trained, METHODS, ("reward", "easy_tokens", "hard_tokens"), STEPS, folder / "training.png")
+        shown = ("reward", "easy_tokens", "hard_tokens")
+        draw_steps(trained, METHODS, shown, STEPS, folder / "training.png", means=True)
         tables += [trainings_table(trained), rewards_table(trained), seconds_table(trained)]
     if pairs(trained, "coda"):
         tables.append(course_table(trained))
@@ -337,7 +338,7 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     if any(row["method"] in COLLAPSE for row in collapse):
         shown = ("reward", "tokens", "all_wrong_tokens")
         drawn = [row for row in collapse if row["method"] != "grpo"]
-        draw_steps(drawn, COLLAPSE_LABELS, shown, COLLAPSE_STEPS, folder / "collapse.png")
+        draw_steps(drawn, COLLAPSE_LABELS, shown, COLLAPSE_STEPS, folder / "collapse.png", means=False)
         tables.append(collapse_table(collapse))
     if evaluated:
         tables += [evaluations_table(evaluated), levels_table(evaluated), *differences_tables(evaluated)]
