@@ -487,7 +487,8 @@ def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, mode
     monkeypatch.setattr(coda_trl.hub, "PATIENCE", 0)
     status, text = report(*tiny_recipe, *model)
     assert status == 0, text
-    assert all(part in address for part, address in zip(expected, asked[: len(expected)], strict=True))
+    later = iter(asked)  # the client may ask something of its own in between, once a process
+    assert all(any(part in address for address in later) for part in expected), asked
     assert asked.count("HEAD https://huggingface.co") == expected.count("HEAD https://huggingface.co")
     if not answers:
         assert len(asked) == 1 and text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
