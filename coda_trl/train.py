@@ -277,8 +277,8 @@ def train(
     if args.push_to_hub:
         trainer.push_to_hub()
     if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
-        # Gloo's threads end with the last object that holds the group; at exit they can abort Python. That has to be
-        # torch.distributed, as others destroy the group without releasing the GIL, which those threads may wait for.
+        # Gloo's threads live as long as anything holds the group, and can abort Python at exit (pytorch#190489).
+        # torch.distributed has to be the last that holds it: others keep the GIL, for which those threads may wait.
         del trainer
         gc.collect()
         PartialState().destroy_process_group()
