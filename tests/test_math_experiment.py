@@ -10,6 +10,7 @@ import pytest
 import yaml
 from made_samples import sample as made_sample
 from made_samples import write_lines
+from matplotlib.figure import Figure
 
 from coda_trl.data.reading import read_file
 from experiments.files import fill, key_of, read_results, record
@@ -17,6 +18,7 @@ from experiments.math import data, measures, tables
 from experiments.math import run as queue
 from experiments.math.collapse import ungated_penalty
 from experiments.math.data import BENCHMARKS, choose_mix, compose, read_scan
+from experiments.math.figures import draw_steps
 from experiments.math.results import read_steps, summarise_samples
 
 RECIPES = queue.RECIPES
@@ -331,6 +333,16 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     shown = {"state", "missing-math", "trainings", "rewards", "seconds", "course"}
     assert set(tables.build(only_trained, tmp_path)) == shown
     assert "% [0.0,\xa00.0] | 0.0 [0.0,\xa00.0] | – |" in parts["course"], "both had the same rollouts"
+
+
+def test_means_can_be_read_before_the_runs_of_all_methods(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    for methods in (["grpo", "coda"], list(tables.METHODS)[1:]):
+        rows = [{"method": name, "training": {"log": {"reward": [0.2, 0.4]}}} for name in methods for _ in range(3)]
+        draw_steps(rows, tables.METHODS, ["reward"], 2, tmp_path / "training.png", means=True)
+    two, five = ([line.get_alpha() for line in figure.axes[0].lines] for figure in drawn)
+    assert two == 2 * [0.3, 0.3, 0.3, None] and five == 5 * [0.12, 0.12, 0.12, None]
 
 
 @pytest.mark.slow

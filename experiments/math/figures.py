@@ -39,7 +39,7 @@ def draw_steps(
                 lines = (100 if name == "reward" else 1) * pd.concat(runs, axis=1)
                 style = {of: styles[labels[method]][of] for of in ("color", "linestyle")}
                 if means:
-                    panel.plot(lines.index + 1, lines, color=style["color"], linewidth=0.8, alpha=0.3)
+                    panel.plot(lines.index + 1, lines, color=style["color"], linewidth=0.8, alpha=0.6 / len(methods))
                     lines = lines.mean(axis=1)
                 panel.plot(lines.index + 1, lines, label=labels[method], **style)
             panel.set_title(TITLES[name])
