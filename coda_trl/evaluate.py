@@ -73,7 +73,7 @@ def main() -> None:
                 load_benchmark(spec, config.token_budget, config.prompt_format, arguments.limit, columns)
                 for spec in arguments.benchmarks
             ]
-        summary = evaluate(config, benchmarks)
+            summary = evaluate(config, benchmarks)
     except KeyboardInterrupt:
         print("Stopped. The same command draws the remaining samples.", file=sys.stderr)
         sys.exit(130)

@@ -175,6 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 130
 
 
+@ask_the_hub_once()
 def train(
     reward_args: RewardArguments,
     data_args: DataArguments,
@@ -211,9 +212,8 @@ def train(
         logger.info("Resuming from %s. For a new run, choose another --output_dir.", checkpoint)
 
     try:
-        with ask_the_hub_once():
-            tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
-            train_dataset, eval_dataset = load_datasets(data_args, tokenizer, args)
+        tokenizer, stop = load_tokenizer(model_args, data_args.prompt_format, args.trust_remote_code)
+        train_dataset, eval_dataset = load_datasets(data_args, tokenizer, args)
     except ValueError as problem:
         logger.error("%s", problem)
         return 1

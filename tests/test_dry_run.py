@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -26,7 +27,9 @@ from coda_trl.dry_run.arithmetic import batch_arithmetic, gate_counts
 from coda_trl.dry_run.checks import check_batch, check_lengths, check_memory, check_method
 from coda_trl.dry_run.launch import Launch, planned_config, read_launch
 from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
-from coda_trl.train import main, parse
+from coda_trl.evaluate import main as evaluate_main
+from coda_trl.train import main as train_main
+from coda_trl.train import parse
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "fixtures" / "data"
@@ -457,20 +460,8 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
     assert "so memory was not estimated" in text
 
 
-@pytest.mark.parametrize(
-    ("model", "answers", "expected"),
-    [
-        (["--model_name_or_path", "no/model"], False, ["HEAD https://huggingface.co"]),
-        (
-            ["--model_name_or_path", "no/model"],
-            True,
-            ["HEAD https://huggingface.co", "/no/model/"],
-        ),
-        ([], True, []),  # a local model and files
-    ],
-    ids=["unreachable", "reachable", "not needed"],
-)
-def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, model, answers, expected):
+def ask(monkeypatch, answers: bool) -> list[str]:
+    """Puts a hub that has nothing, or none, in place of the real one. Returns what it will be asked for."""
     asked = []
     httpx = vars(_http).get("httpx") or _http.httpx2  # from huggingface_hub 2 on
 
@@ -485,6 +476,24 @@ def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, mode
     no_sleep = {"sleep": lambda seconds: pytest.fail(f"waits {seconds} s to ask again")}
     monkeypatch.setattr(_http, "time", SimpleNamespace(**vars(time) | no_sleep))  # others may wait, as for a file lock
     monkeypatch.setattr(coda_trl.hub, "PATIENCE", 0)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("model", "answers", "expected"),
+    [
+        (["--model_name_or_path", "no/model"], False, ["HEAD https://huggingface.co"]),
+        (
+            ["--model_name_or_path", "no/model"],
+            True,
+            ["HEAD https://huggingface.co", "/no/model/"],
+        ),
+        ([], True, []),  # a local model and files
+    ],
+    ids=["unreachable", "reachable", "not needed"],
+)
+def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, model, answers, expected):
+    asked = ask(monkeypatch, answers)
     status, text = report(*tiny_recipe, *model)
     assert status == 0, text
     later = iter(asked)  # the client may ask something of its own in between, once a process
@@ -492,9 +501,29 @@ def test_the_hub_is_asked_once_whether_it_answers(tiny_recipe, monkeypatch, mode
     assert asked.count("HEAD https://huggingface.co") == expected.count("HEAD https://huggingface.co")
     if not answers:
         assert len(asked) == 1 and text.count("HF_HUB_OFFLINE=1") == 2 and "`--model_config PATH`" in text
-        monkeypatch.setattr(_http, "_GLOBAL_CLIENT", httpx.Client(transport=httpx.MockTransport(answer)))
-        assert main([*tiny_recipe[:2], "--use_cpu", "--bf16=false", "--report_to=none", *model]) == 1  # a real run
-        assert len(asked) == 2
+        asked = ask(monkeypatch, answers)  # the dry run has closed the client
+        assert train_main([*tiny_recipe[:2], "--use_cpu", "--bf16=false", "--report_to=none", *model]) == 1
+        assert len(asked) == 1
+
+
+@pytest.mark.parametrize("command", [train_main, evaluate_main], ids=["train", "evaluate"])
+def test_without_network_a_model_comes_from_the_cache_alone(tiny_recipe, tiny_model, tmp_path, monkeypatch, command):
+    asked = ask(monkeypatch, answers=False)
+    folder = tmp_path / "cache" / "models--some--model"
+    shutil.copytree(tiny_model, folder / "snapshots" / "abc")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    if command is train_main:
+        options = [*tiny_recipe[:2], "--use_cpu", "--bf16=false", "--report_to=none", "--eval_strategy=no"]
+    else:
+        options = (
+            f"--benchmarks aime24={DATA}/aime24.jsonl --engine transformers --max_tokens 4 --n 1 --limit 2".split()
+        )
+        options += ["--output_dir", str(tmp_path / "evaluation")]
+    monkeypatch.setattr("sys.argv", ["command", "--model_name_or_path", "some/model", *options])
+    assert not command()
+    assert asked == ["HEAD https://huggingface.co"]
 
 
 def test_a_hub_that_answers_the_second_time_can_be_reached(monkeypatch):
