@@ -267,13 +267,28 @@ AMC23 = (DATA / "amc23.jsonl").read_bytes()
         ("plain.jsonl.gz", AMC23, r"plain\.jsonl\.gz is damaged"),
         ("text.parquet", AMC23, "not a readable parquet file"),
         ("empty.jsonl", b"", "holds no rows"),
-        ("list.jsonl", b"[1, 2]", "line 1, is a int, but must be an object"),
+        ("list.jsonl", b"[1, 2]", "line 1, is 1, but must be an object"),
+        ("comma.csv", b"question,answer\nWhat is 1, 2 or 3,4\n", "line 2, has more values .* into quotes"),
     ],
 )
 def test_damaged_files_are_named_with_the_place(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         load_source(f"amc23={tmp_path / name}")
+
+
+@pytest.mark.parametrize("name", ["amc23.jsonl", "amc23.csv"])
+def test_a_byte_order_mark_is_skipped(tmp_path, name):
+    content = "question,answer\r\n1 + 1,2\r\n" if name.endswith("csv") else '{"question": "1 + 1", "answer": 2}'
+    (tmp_path / name).write_text(content, encoding="utf-8-sig")
+    assert load_source(f"amc23={tmp_path / name}")["solution"] == ["2"]
+
+
+@pytest.mark.parametrize("prompt", [[], 3, ["1 + 1"], [{"role": "user"}], {"role": "user", "content": "1 + 1"}])
+def test_a_prompt_that_is_neither_text_nor_messages_is_named(tmp_path, prompt):
+    path = write_lines(tmp_path / "mine.jsonl", [{"prompt": prompt, "solution": "2"}])
+    with pytest.raises(DataError, match="row 1: the prompt is .*, but must be text or messages with `role` and"):
+        load_source(f"custom={path}")
 
 
 def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
@@ -289,7 +304,7 @@ def test_rows_that_cannot_be_selected_from_are_an_error(tmp_path):
 def test_a_column_of_mixed_types_is_an_error(tmp_path):
     rows = rows_of("amc23")
     rows[2]["id"] = "two"
-    with pytest.raises(DataError, match="A column of 'amc23' .* is not of one type: .*'two'"):
+    with pytest.raises(DataError, match="Column 'id' of 'amc23' .* is not of one type: .*'two'"):
         load_source(f"amc23={write_lines(tmp_path / 'mixed.jsonl', rows)}")
 
 

@@ -22,6 +22,7 @@ MAX_MISSING = 0.01
 
 # What comes of a value of another kind than expected, such as a number where there should be text.
 _WRONG_VALUE = (AttributeError, KeyError, TypeError, UnicodeEncodeError)
+_MIXED = (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError)  # of a column with values of several
 
 _NAME_COLUMNS = " Name yours: `--prompt_column` and `--solution_column`, in Python `columns`."
 _OWN_COLUMNS = ("prompt", "solution", "source", "n_gold")
@@ -230,5 +231,17 @@ def _build(name: str, schema: Schema, row: Row) -> Row:
 def _to_dataset(name: str, location: str, rows: list[Row]) -> Dataset:
     try:
         return Dataset.from_list(rows)
-    except (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
-        raise DataError(f"A column of {name!r} ({location}) is not of one type: {error}.") from error
+    except _MIXED as error:
+        column = next(column for column in rows[0] if _is_mixed(column, rows))
+        raise DataError(
+            f"Column {column.removeprefix('original_')!r} of {name!r} ({location}) is not of one type: {error}. Give all "
+            "its values one, or remove it."
+        ) from error
+
+
+def _is_mixed(column: str, rows: list[Row]) -> bool:
+    try:
+        Dataset.from_dict({column: [row.get(column) for row in rows]})
+    except _MIXED:
+        return True
+    return False

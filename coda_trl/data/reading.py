@@ -69,12 +69,23 @@ def read_file(path: Path) -> list[Row]:
     try:
         if path.suffix == ".parquet":
             return pyarrow.parquet.read_table(path).to_pylist()
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file) if path.suffix == ".csv" else _json_rows(path, file))
+        # Excel writes a byte order mark.
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+            return list((_csv_rows if path.suffix == ".csv" else _json_rows)(path, file))
     except pyarrow.ArrowException as error:
         raise DataError(f"{path} is not a readable parquet file: {error}") from error
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is damaged: {error}. Copy it again.") from error
+
+
+def _csv_rows(path: Path, file: TextIO) -> Iterator[Row]:
+    reader = csv.DictReader(file)
+    for row in reader:
+        if None in row:
+            raise DataError(
+                f"{path}, line {reader.line_num}, has more values than the header: put a value with a comma into quotes."
+            )
+        yield row
 
 
 def _json_rows(path: Path, file: TextIO) -> Iterator[Row]:
@@ -93,5 +104,5 @@ def _json_rows(path: Path, file: TextIO) -> Iterator[Row]:
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {number}, is not JSON: {error}.") from error
         if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}, is a {type(row).__name__}, but must be an object.")
+            raise DataError(f"{path}, line {number}, is {line!r:.40}, but must be an object.")
         yield row

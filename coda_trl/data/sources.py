@@ -97,8 +97,8 @@ def custom_schema(prompt: str = "prompt", solution: str = "solution") -> Schema:
         messages = row[prompt]
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        if not messages:
-            raise ValueError(f"the prompt is {messages!r}, but must be text or messages")
+        if not (isinstance(messages, list) and messages and all({"role", "content"} <= {*turn} for turn in messages)):
+            raise ValueError(f"the prompt is {messages!r:.80}, but must be text or messages with `role` and `content`")
         # Another order of names would be another type.
         return [{"role": turn["role"], "content": turn["content"], **turn} for turn in messages], _gold(row[solution])
 
