@@ -268,7 +268,7 @@ AMC23 = (DATA / "amc23.jsonl").read_bytes()
         ("text.parquet", AMC23, "not a readable parquet file"),
         ("empty.jsonl", b"", "holds no rows"),
         ("list.jsonl", b"[1, 2]", "line 1, is 1, but must be an object"),
-        ("comma.csv", b"question,answer\nWhat is 1, 2 or 3,4\n", "line 2, has more values .* into quotes"),
+        ("comma.csv", b"question,answer\nWhat is 1, 2 or 3,4\n", "line 2, has more values .*: put quotes"),
     ],
 )
 def test_damaged_files_are_named_with_the_place(tmp_path, name, content, message):

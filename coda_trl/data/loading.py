@@ -234,8 +234,8 @@ def _to_dataset(name: str, location: str, rows: list[Row]) -> Dataset:
     except _MIXED as error:
         column = next(column for column in rows[0] if _is_mixed(column, rows))
         raise DataError(
-            f"Column {column.removeprefix('original_')!r} of {name!r} ({location}) is not of one type: {error}. Give all "
-            "its values one, or remove it."
+            f"Column {column.removeprefix('original_')!r} of {name!r} ({location}) is not of one type: {error}. Give "
+            "all its values one, or remove it."
         ) from error
 
 

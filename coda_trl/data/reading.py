@@ -83,7 +83,7 @@ def _csv_rows(path: Path, file: TextIO) -> Iterator[Row]:
     for row in reader:
         if None in row:
             raise DataError(
-                f"{path}, line {reader.line_num}, has more values than the header: put a value with a comma into quotes."
+                f"{path}, line {reader.line_num}, has more values than the header: put quotes around commas."
             )
         yield row
 
