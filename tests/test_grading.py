@@ -4,7 +4,8 @@ The rules of grading, on written cases.
 `fixtures/grading_cases.jsonl` holds one case a line: answers in many notations, wrong answers that look right, golds
 that mean nothing, and hostile text. A long completion is a list of `[text, times]`. `convention` marks verdicts that
 rest on a rule of `docs/grading.md` and not on mathematics. `fixtures/grading_variants.jsonl` holds golds with right
-and wrong answers, by kind of difficulty, `fixtures/grading_golds.json` golds of public data sets in many notations.
+and wrong answers, by kind of difficulty; those of the kind `model_answers` were written by hand for golds of the data
+set in `set`, as a model would. `fixtures/grading_golds.json` holds golds of public data sets in many notations.
 """
 
 import json

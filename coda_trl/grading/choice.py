@@ -9,7 +9,7 @@ from .normalize import WORDS, normalize
 
 _GOLD = re.compile(r"^\(?\s*([A-Z])\s*\)?\s*[.,:)]?$")
 _CHOICE = re.compile(
-    r"^(?:(?:the\s+)?(?:(?:correct|right|final|best)\s+)?(?:answer|option|choice)\s*(?:is|:|=)?\s*)?"
+    r"^(?:(?:the\s+)?(?:(?:correct|right|final|best)\s+)?(?:answer|option|choice|letter|graph)\s*(?:is|:|=)?\s*)?"
     r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?:\s*(?:$|[.:)](?!\w)|(?=\())|\s+[-—]\s+(?=.*[^\W\d_]{2})|(?=\s+is\b)))(.*)$",
     re.IGNORECASE | re.DOTALL,
 )

@@ -8,6 +8,7 @@ from .structure import Sequence, sequence, split_top
 MAX_ITEMS = 64
 _UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
 _EQUALS = frozenset("=")
+_COLUMN = re.compile(r"^\\begin\{[bp]matrix\}([^&]*)\\end\{[bp]matrix\}$")
 _ORDERED = {"xy", "xyz", "ab", "abc", "abcd"}  # letters that are known to be asked for in this order
 
 Equal = Callable[[str, str], bool]
@@ -21,6 +22,14 @@ def by_label(text: str) -> str:
         return text
     is_one_each = len(labels.items) == len(values.items) and all(map(_UNKNOWN.match, labels.items))
     return ", ".join(map("{} = {}".format, labels.items, values.items)) if is_one_each else text
+
+
+def column_as_tuple(text: str) -> str:
+    r"""`(1, 2)` of `\begin{pmatrix} 1 \\ 2 \end{pmatrix}`, which is a vector in either notation."""
+    if column := _COLUMN.match(text):
+        rows = map(str.strip, column[1].split(r"\\"))
+        return f"({', '.join(filter(None, rows))})"
+    return text
 
 
 def same_items(gold: str, answer: str, equal: Equal) -> bool:

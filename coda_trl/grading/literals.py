@@ -16,7 +16,7 @@ _BASES = {
     name: base for base, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
 }
 _BASES["sixteen"] = 16
-_TIME_OF_DAY = re.compile(r"^\d{1,2}\s*:\s*\d\d(?:\s*:\s*\d\d)?\s*⟦?\s*[ap]\.?\s?m\.?\s*⟧?$", re.IGNORECASE)
+_TIME_OF_DAY = re.compile(r"^0?(\d{1,2})((?:\s*:\s*\d\d){0,2})\s*(?:([ap])\.?\s?m\.?)?$", re.IGNORECASE)
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
 # An apostrophe and a hyphen may stand in a word.
 _NOT_WORDS = re.compile(r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])|(?<![^\W_])\s*-")
@@ -75,14 +75,28 @@ def words_key(text: str) -> str | None:
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", _FULL_STOP.sub("", WORDS.sub(r" \1 ", text)))
     if _NOT_WORDS.search(plain) or not _WORD.search(plain):
         return None
-    words = re.findall(r"\d*\.\d+|[^\W_]+|(?<=\d)\s*-|[^\w\s.;'-]", _ARTICLE.sub("", plain.casefold()))
-    return " ".join(words[2:] if words[:2] == ["answer", "is"] else words) or None
+    words = re.findall(r"\d*\.\d+|[^\W_]+|(?<=\d)\s*-|[^\w\s.,;'-]", _ARTICLE.sub("", plain.casefold()))
+    return " ".join(words) or None
+
+
+def same_words(gold: str, answer: str) -> bool:
+    """Whether words are the same, perhaps at the end of a sentence: `The function is odd`."""
+    key, other = words_key(gold), words_key(answer) or ""
+    return key in (other, other.rpartition(" is ")[2])
+
+
+def times_equal(gold: str, answer: str) -> bool | None:
+    """Compares times of day; `None` if neither has a.m. or p.m., which may be left out or added as units may."""
+    left, right = (_TIME_OF_DAY.match(WORDS.sub(r"\1", text).strip()) for text in (gold, answer))
+    halves = {match[3].casefold() for match in (left, right) if match and match[3]}
+    if not halves:
+        return None
+    clocks = {(match[1], match[2].replace(" ", "") or ":00") for match in (left, right) if match}
+    return bool(left and right) and len(halves) == len(clocks) == 1
 
 
 def is_words(gold: str) -> bool:
-    r"""Whether a gold is text: in `\text{}`, a time of day, or letters that read as a word and not as a product."""
-    if _TIME_OF_DAY.match(gold):
-        return True
+    r"""Whether a gold is text: in `\text{}`, or letters that read as a word and not as a product."""
     if words_key(gold) is None:
         return False
     if "⟦" in gold:

@@ -41,9 +41,12 @@ _LAYOUT = {
     r" {2,}": " ",
     r"(\\(?:text|math)[a-z]*\s*\{[A-Za-z\d./ ]*[A-Za-z])\^\s*(\{[23]\}|[23])\s*\}": r"\1}^\2",  # `\mathrm{cm^2}`
     r"\\[dt]?frac\s*\{(\\(?:text|mathrm)\s*\{[a-z ]+)\}\}\s*\{\\(?:text|mathrm)\s*\{([a-z ]+)\}\}": r"\1/\2}",
-    r"\{([-+,:])\}|\\([%&])": r"\1\2",
+    r"(?<![A-Za-z])\{([-+,:])\}|\\([%&])": r"\1\2",
+    r"\\over(?:line|rightarrow|leftrightarrow)\s*\{([A-Z]{2,})\}": r"\1",  # a segment
+    r"(?:\"|``)([A-Za-z][^\"`'\d]*)(?:\"|'')": r"\1",
     r"\\\{\s*\\\}": r"\\emptyset ",
 }
+_EQUATIONS = re.compile(r"\\begin\{(aligned|align\*?|cases|gathered)\}(.*)\\end\{\1\}", re.DOTALL)
 _CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
 _NOT_EQUAL = re.compile(r"\\not\s*=|=\s*/\s*=")
 _EXPONENT = re.compile(r"\^\s*([+-]?\d+)(?=\s+[\d.])")
@@ -81,7 +84,7 @@ _NUMBERS = {
     # number.
     r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",
     r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)": r"(\1!)",
-    r"(?<=\d)(?:⟦to⟧| to )(?=\d)": ":",  # a ratio
+    r"(?<=\d)(?: ?⟦to⟧ ?| to )(?=\d)": ":",  # a ratio
 }
 # `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
 _BAR, _DOT = r"\\(?:overline|bar|overbar)\s*", r"\\dot\s*"
@@ -112,6 +115,7 @@ _VALUES_OF_WORDS = (
     {word: str(value) for value, word in enumerate(_ONES)}
     | {word: str(value) for word, value in _TENS.items()}
     | {f"{ten}{gap}{_ONES[one]}": str(_TENS[ten] + one) for ten in _TENS for one in range(1, 10) for gap in "- "}
+    | {"all real numbers": r"\mathbb{R}"}
     | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi", "half": r"\frac{1}{2}"}
     | {
         f"{one}{name}": rf"\frac{{1}}{{{value}}}"
@@ -130,7 +134,7 @@ def normalize(text: str) -> str:
     text = to_latex(text).replace("⟦", "?").replace("⟧", "?")
     if "\\begin" not in text:
         text = _ESCAPED_COMMAND.sub(r"\\", text)
-    text = rewrite(text, _LAYOUT)
+    text = rewrite(_EQUATIONS.sub(_as_list, text), _LAYOUT)
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
@@ -158,6 +162,12 @@ def _in_digits(text: str) -> str | None:
     if scale in _SCALED and number in _VALUES_OF_WORDS:
         return f"{_VALUES_OF_WORDS[number]}⟦{scale}⟧"
     return _VALUES_OF_WORDS.get(text.casefold())
+
+
+def _as_list(equations: re.Match) -> str:
+    r"""Equations below each other: `x = 1, y = 2` of `\begin{cases} x = 1 \\ y = 2 \end{cases}`."""
+    rows = re.sub(r"&\s*(?==)", "", equations.group(2))
+    return equations.group() if "&" in rows else re.sub(r"\\\\(?!\s*(?:$|=))", ", ", rows).replace(r"\\", "")
 
 
 def _unwrap(match: re.Match) -> str:

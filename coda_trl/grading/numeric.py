@@ -210,6 +210,11 @@ class _Evaluator:
             return self.symbol(f"{name}_{subscript}")
         if self.peek() == "'":
             raise _Unknown
+        if letter in ("f", "g") and self.peek() == "(":  # a function, and no factor: `f(-x)` is not `-f(x)`
+            argument = self.group("(", ")")
+            if not isinstance(argument, Fraction):
+                raise _Unknown
+            name += f"({argument})"
         return _CONSTANTS[letter] if letter in _CONSTANTS else self.symbol(name)
 
     def command(self, name: str) -> Number:

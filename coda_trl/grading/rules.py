@@ -12,12 +12,13 @@ from functools import partial
 from types import ModuleType
 from typing import NamedTuple
 
+from .approximations import approximated, is_close, is_rounded
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
-from .lists import Equal, by_label, same_elements, same_items
-from .literals import is_words, numbers_equal, numeral, numerals_equal, words_key
+from .lists import Equal, by_label, column_as_tuple, same_elements, same_items
+from .literals import is_words, numbers_equal, numeral, numerals_equal, same_words, times_equal, words_key
 from .normalize import WORDS, normalize
-from .numeric import equal_by_value, is_evaluable, rational_value, real_value
+from .numeric import equal_by_value, is_evaluable, rational_value
 from .plain import is_unknown
 from .sets import bounds_of, same_set
 from .structure import (
@@ -31,11 +32,11 @@ from .structure import (
     simplify_notation,
     split_top,
 )
-from .units import split_unit, units_differ
+from .units import CIRCLE, TRIGONOMETRY, split_unit, units_differ
 
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
 _INFINITE = {"\\infty", "-\\infty"}
-_MARKS = re.compile(" ?[⟦⟧] ?")
+_MARKS = re.compile(" ?[⟦⟧] ?| (?=[<>=])|(?<=[<>=]) ")
 _UNITS = re.compile(r"⟦[^⟦⟧]*⟧(?:\s*\^\s*\{?[23]\}?)?")
 # What becomes of a missing gold on its way through JSON, CSV and pandas.
 _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A"}
@@ -104,10 +105,12 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     if (gold_letters := chosen_letters(gold)) is not None:
         return chosen_letters(answer) == gold_letters
     gold, answer = without_label(gold), without_label(answer)
+    if (decided := times_equal(gold, answer)) is not None:
+        return decided
     if is_words(gold):
         sides, signs = split_top(answer, RELATIONS)
         is_value = set(signs) <= {"="} and all(map(LABEL.match, sides[:-1]))  # `x = \text{east}`, and not `x \neq ...`
-        return is_value and words_key(sides[-1]) == words_key(gold)
+        return is_value and same_words(gold, sides[-1])
     return all(_sides(answer)) and balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
 
 
@@ -148,8 +151,12 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         return decided
     if words_key(gold) is not None and words_key(gold) == words_key(answer):
         return True
+    if all((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):  # each with its own unit
+        return _values(gold, answer, algebra)
+    if TRIGONOMETRY.search(gold) and TRIGONOMETRY.search(answer) and (CIRCLE in gold) != (CIRCLE in answer):
+        gold, answer = gold.replace(CIRCLE, ""), answer.replace(CIRCLE, "")  # `\csc 10` where degrees are meant
     left, right = split_unit(gold), split_unit(answer)
-    if units_differ(left.unit, right.unit):
+    if units_differ(left.unit, right.unit) or (left.percent and right.unit) or (right.percent and left.unit):
         return False
     if (decided := numbers_equal(left, right)) is not None:
         return decided
@@ -171,9 +178,10 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
         return same
     if any((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):
         return same_items(gold, answer, equal)  # each may be an approximation
-    golds, answers = _exact(gold), _exact(answer)
+    golds, answers = approximated(gold), approximated(answer)
     if golds != [gold] or answers != [answer]:
-        return _is_close(answers) and any(equal(one, answers[0]) for one in golds)
+        claims = {answers[0], answers[-1]} if is_rounded(answers) else answers[:1]
+        return is_close(answers) and any(equal(one, claim) for one in golds for claim in claims)
     (gold_sides, gold_signs), (answer_sides, answer_signs) = split_top(gold, RELATIONS), split_top(answer, RELATIONS)
     gold_equals, answer_equals = set(gold_signs) == {"="}, set(answer_signs) == {"="}
     if gold_equals:
@@ -193,24 +201,6 @@ def _label_first(sides: list[str]) -> list[str]:
     return sides[::-1] if LABEL.match(sides[-1]) and not LABEL.match(sides[0]) else sides
 
 
-def _exact(text: str) -> list[str]:
-    r"""The values of an approximation: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `x \approx 1.41`."""
-    pieces, found = split_top(text, APPROXIMATELY)
-    claims = [piece for piece in pieces if piece and not LABEL.match(piece)] if found else [text]
-    return claims or pieces[-1:]
-
-
-def _is_close(claims: list[str]) -> bool:
-    r"""`\frac{2}{3} \approx 0.6`, and not `3 \approx 4`: off by less than one in the last digit, or three percent."""
-    (exact, *kind), *others = (split_unit(_sides(claim)[-1]) for claim in claims)
-    value = real_value(exact)
-    for other in (other.value for other in others if [*other[1:]] == kind):
-        rounded, last_digit = real_value(other), 10.0 ** -len(other.partition(".")[2])
-        if None not in (value, rounded) and abs(value - rounded) >= max(last_digit, abs(rounded) * 0.03):
-            return False
-    return True
-
-
 def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
     """A chain of equalities may not be false: sides without other letters and units than the value equal it."""
     words, plain_value = set(WORDS.findall(value)), _UNITS.sub("", value)
@@ -223,6 +213,9 @@ def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
     equal = partial(equivalent, algebra=algebra)
+    tuples = [column_as_tuple(text) for text in (gold, answer)]
+    if all((items := sequence(text)) and items.brackets == "()" for text in tuples):
+        gold, answer = tuples
     if (same := same_set(gold, answer, equal)) is not None:
         return same
     is_sequence = sequence(gold) or sequence(answer)
@@ -276,7 +269,7 @@ def _ratios(gold: str, answer: str, equal: Equal) -> bool:
     left, right = split_top(gold, _RATIO)[0], split_top(answer, _RATIO)[0]
     is_time = any(re.fullmatch(r"0\d+", part) for part in left + right)  # 10:02 is a time of day, and 3:30 no ratio
     if is_time or (re.fullmatch(r"\d{1,2}:[1-5]\d", gold) and math.gcd(*map(int, left)) > 1):
-        return left == right
+        return gold.lstrip("0") == answer.lstrip("0")
     if len(left) == len(right) and all(map(equal, left, right)):
         return True
     if max(len(left), len(right)) != 2 or not all(left + right):

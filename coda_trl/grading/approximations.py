@@ -1,0 +1,45 @@
+r"""Values that an answer says to be nearly the same: `2\sqrt{7} \approx 5.29`."""
+
+import re
+
+from .numeric import real_value
+from .structure import APPROXIMATELY, LABEL, RELATIONS, split_top
+from .units import Quantity, split_unit
+
+_VALUE = re.compile(r"\d|\\pi")
+_DECIMAL = re.compile(r"-?\d*\.?\d+")
+
+
+def approximated(text: str) -> list[str]:
+    r"""The values: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `AB \approx 1.41`."""
+    pieces, found = split_top(text, APPROXIMATELY)
+    values = [piece for piece in pieces if _VALUE.search(piece) and not LABEL.match(piece)] if found else [text]
+    return values or pieces[-1:]
+
+
+def is_close(values: list[str]) -> bool:
+    r"""`\frac{2}{3} \approx 0.6`, and not `3 \approx 4`: off by less than one in the last digit, or three percent."""
+    (exact, *kind), *others = map(_quantity, values)
+    value = real_value(exact)
+    for other in (other.value for other in others if [*other[1:]] == kind):
+        rounded, last_digit = real_value(other), 10.0 ** -_places(other)
+        if None not in (value, rounded) and abs(value - rounded) >= max(last_digit, abs(rounded) * 0.03):
+            return False
+    return True
+
+
+def is_rounded(values: list[str]) -> bool:
+    r"""Whether the last value is the first, rounded: 5.29 is asked for, and `2\sqrt{7} \approx 5.29` says it."""
+    exact, rounded = _quantity(values[0]).value, _quantity(values[-1]).value
+    value = real_value(exact)
+    if value is None or not _DECIMAL.fullmatch(rounded):
+        return False
+    return abs(value - float(rounded)) <= 0.5 * 10.0 ** -_places(rounded)
+
+
+def _quantity(value: str) -> Quantity:
+    return split_unit(split_top(value, RELATIONS)[0][-1])
+
+
+def _places(decimal: str) -> int:
+    return len(decimal.partition(".")[2])
