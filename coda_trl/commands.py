@@ -1,4 +1,4 @@
-"""How every command of the package ends: without a traceback where whoever started it lost interest."""
+"""Ends commands without a traceback when they are interrupted or nobody reads their output any more."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from typing import IO, Any
 
 
 def command(main: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets Control-C and a reader of its output that leaves early (`| head`) end a command in silence."""
+    """Lets a command end silently on Control-C, or when the reader of its output leaves early (`| head`)."""
 
     @functools.wraps(main)
     def run(*arguments: Any, **options: Any) -> Any:
@@ -20,7 +20,7 @@ def command(main: Callable[..., Any]) -> Callable[..., Any]:
                 sys.stdout.flush()
         except BrokenPipeError:
             if not (_has_no_reader(sys.stdout) or _has_no_reader(sys.stderr)):
-                raise  # of another process, such as a tracker
+                raise  # the pipe of another process, such as a tracker
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it exits
             sys.exit(1)
         except KeyboardInterrupt:

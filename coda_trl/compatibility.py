@@ -1,4 +1,4 @@
-"""The releases of TRL that the trainers are tested with, and whether the installed one calls their methods alike."""
+"""Releases of TRL that the trainers are tested with, and whether the installed one calls their methods likewise."""
 
 import inspect
 
@@ -14,7 +14,7 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def check_overrides(trainer: type[GRPOTrainer]) -> None:
     """
     Compares the methods that a trainer marks with `typing_extensions.override` with those of the installed TRL. Raises
-    a `RuntimeError` if TRL no longer has one of them, or takes other arguments there.
+    a `RuntimeError` if TRL lacks one of them, or calls it with other arguments.
     """
     for name, method in vars(trainer).items():
         if not hasattr(method, "__override__"):
@@ -31,7 +31,7 @@ def check_overrides(trainer: type[GRPOTrainer]) -> None:
 
 
 def _fits(ours: inspect.Signature, theirs: inspect.Signature) -> bool:
-    """Whether our method takes every call that theirs takes, each argument for the same thing. `self` has any name."""
+    """Whether our method takes every call that theirs takes, with the same meaning of each argument."""
     mine, named = ([p.name for p in each.parameters.values() if p.kind not in _STARRED][1:] for each in (ours, theirs))
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in theirs.parameters.values()):
         return set(named) <= set(mine)

@@ -1,4 +1,4 @@
-"""Options of the trainer: those of TRL's GRPO, how rewards are shaped by length, and how micro-batches are cut."""
+"""Options of the trainers: TRL's, how rewards are shaped by length, and how micro-batches are cut."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,13 +40,12 @@ class LengthGroupedGRPOConfig(GRPOConfig):
 
     Parameters:
         length_grouping (`bool`, *optional*, defaults to `True`):
-            Whether every forward pass is only as wide as its own longest rollout, and rollouts of similar length share
-            a micro-batch. Gradients stay the same, but the make-up of micro-batches changes (where not:
-            `docs/performance.md`). Of short rollouts one holds more rows than TRL's, up to the tokens, and so the
-            memory, of `per_device_train_batch_size` rollouts of `max_completion_length`. `False` pads as TRL does.
+            Whether rollouts of similar length share a micro-batch, only as wide as the longest of them. Gradients stay
+            the same (exceptions: `docs/performance.md`). A micro-batch of short rollouts has more rows than TRL's, up
+            to the tokens, and so the memory, of `per_device_train_batch_size` rollouts of `max_completion_length`.
         skip_zero_advantages (`bool`, *optional*, defaults to `True`):
-            Whether rollouts whose advantage is exactly 0, as in groups that are all wrong, are left out of the update,
-            which leaves every gradient as it is; only where `length_grouping` regroups, and without a KL term.
+            Whether rollouts whose advantage is exactly 0, as in all-wrong groups, are left out of the update, which
+            does not change gradients. Acts only where `length_grouping` regroups, and without a KL term.
     """
 
     length_grouping: bool = True
@@ -68,7 +67,7 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
     [`CodaGRPOConfig`] adds the parameters of the length shaping to those of [`LengthGroupedGRPOConfig`] and
     [`~trl.GRPOConfig`]. The objective is that of the [CODA paper](https://huggingface.co/papers/2603.08659):
     `scale_rewards` is `"none"` by default (dividing by the standard deviation of an all-correct group would blow the
-    shaping term up to full size), `loss_type` is `"dapo"`, as in TRL (every token of the batch weighs the same; in the
+    shaping term up to full size), `loss_type` is `"dapo"`, as in TRL (the mean over the tokens of the batch; in the
     paper, of a group). `beta` stays TRL's KL coefficient.
 
     Parameters:
@@ -89,8 +88,8 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         coda_tau_hard (`float`, *optional*, defaults to `0.25`):
             Group success rate below which a prompt counts as hard, in [0, `coda_tau_easy`]. At 0 there is no bonus.
         length_stats (`str`, *optional*, defaults to `"group"`):
-            Rollouts whose lengths a length is normalised by, in `"coda"` and `"vlp"`: `"group"`, all of the group that
-            can be scored (the paper's text), or `"correct"`, the correct ones (the published code).
+            Rollouts whose mean and deviation normalise lengths in `"coda"` and `"vlp"`: `"group"`, all of the group
+            that can be scored (the paper's text), or `"correct"`, the correct ones (the published code).
         bonus_on_incorrect (`bool`, *optional*, defaults to `False`):
             Whether wrong rollouts get the hard-side bonus too. For the paper's ablation only: lengths run away.
         vlp_gamma (`float`, *optional*, defaults to `0.1`):
@@ -115,8 +114,7 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         correctness_reward (`str`, *optional*):
             Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the only one that is
             known to do so (such as `accuracy_reward`), else to the first one. Rows for which it returns `None` are not
-            shaped, whatever other functions return: where each kind of task has a function of its own, wrap them in
-            one.
+            shaped, so if each kind of task has its own function, wrap them in one.
 
     Raises:
         ValueError: If a parameter is out of range, or contradicts the shaping.

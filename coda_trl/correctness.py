@@ -1,11 +1,11 @@
-"""Which reward is shaped, whether it says right or wrong, and if anything is right."""
+"""Which reward is shaped, and whether it judges correctness and ever finds an answer right."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-# Rewards of TRL and of this package that say right or wrong.
+# Rewards of TRL and of this package that judge correctness.
 _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
 _BATCHES_TO_WARN = 3
 
@@ -16,8 +16,8 @@ class RewardError(ValueError):
 
 def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> tuple[int, str | None]:
     """
-    Place of the reward that is shaped (the chosen one, else the only one known to say right or wrong, else the first),
-    and what to warn of if that is a guess. Raises a `ValueError` if the chosen one is none of them or several.
+    Index of the reward that is shaped (the chosen one, else the only one known to judge correctness, else the first),
+    and a warning if that is a guess. Raises a `ValueError` if the chosen one is none of them or several.
     """
     listed = ", ".join(names)
     if chosen is not None:
@@ -53,13 +53,13 @@ def says_right_or_wrong(rewards: torch.Tensor) -> bool:
 
 
 class FirstVerdicts:
-    """Says once, after some batches, if the reward function `name` found no completion of them right."""
+    """Warns once if the reward function `name` has found no completion right in the first batches."""
 
     def __init__(self, name: str):
         self._name, self._batches, self._found_right, self._scored = name, 0, False, False
 
     def look(self, rewards: torch.Tensor, example: dict[str, Any]) -> str | None:
-        """What to warn of after the rewards, shape `(N,)`, of this batch, to which the data set's row belongs."""
+        """The warning, if any, after the rewards `(N,)` of a batch, of which `example` is a row of the data set."""
         self._found_right |= bool((rewards == 1).any())
         self._scored |= not rewards.isnan().all()
         self._batches += 1

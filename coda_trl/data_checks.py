@@ -1,4 +1,4 @@
-"""Whether data sets suit the trainer and its rewards, found out before any weights are loaded."""
+"""Checks, before weights are loaded, that data sets suit the trainer and its rewards."""
 
 import inspect
 import math
@@ -10,7 +10,7 @@ from trl import GRPOConfig
 
 from .data.prompts import asks_for_box
 
-# What the trainers call reward functions with, beside the columns of the data set.
+# Arguments that the trainers give reward functions beside the columns of the data set.
 _ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
 _READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
 
@@ -19,8 +19,8 @@ def check_data(
     rewards: Sequence[Callable], names: Sequence[str], train_dataset: object, eval_dataset: object
 ) -> str | None:
     """
-    Raises a `ValueError` if TRL cannot prompt with a data set, or a reward function cannot read it. Streams, which may
-    be slow to start, are not looked at. Returns what to warn of.
+    Raises a `ValueError` if a data set has no prompts, or a reward function cannot read it. Streams, which may be slow
+    to start, are not checked. Returns a warning, if any.
     """
     several = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
     datasets = {"train_dataset": train_dataset}
@@ -39,7 +39,7 @@ def check_data(
 
 
 def check_number_of_prompts(args: GRPOConfig, num_rows: int) -> None:
-    """Raises a `ValueError` if a training set is too small for a single step, which TRL takes for the end of it."""
+    """Raises a `ValueError` if a training set is too small for a single step, where TRL would end without one."""
     prompts = args.generation_batch_size // args.num_generations
     if num_rows < prompts:
         raise ValueError(
@@ -62,7 +62,7 @@ def _check_call(reward: Callable, name: str, argument: str, columns: Sequence[st
 
 
 def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
-    """What to warn of if a reward reads a box that the data set's first prompt does not ask for."""
+    """A warning if a reward reads a box that the data set's first prompt does not ask for."""
     name = next((name for name in names if name in _READ_A_BOX), None)
     if name is None or asks_for_box(prompt):
         return None
@@ -73,7 +73,7 @@ def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | No
 
 
 def check_budget_column(method: str, columns: Collection[str]) -> None:
-    """Raises a `ValueError` if a method of L1 has no budgets."""
+    """Raises a `ValueError` if the data lack the budgets that a method of L1 needs."""
     if "n_gold" not in columns:
         raise ValueError(
             f"`length_shaping` is {method!r}, but the dataset has no column 'n_gold' (its columns: "

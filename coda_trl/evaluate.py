@@ -51,7 +51,7 @@ class BenchmarkArguments:
 
 
 def show(result: dict[str, Any]) -> str:
-    """Accuracy and tokens of one benchmark in words."""
+    """Accuracy and tokens of one benchmark as text."""
     known = [format_number(100 * share, unit="%") for share in result["accuracy"].values() if share is not None]
     score, *ends = known or ["no verdicts"]
     interval = f" [{', '.join(ends)}]" if ends else ""
@@ -77,7 +77,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Stopped. The same command draws the remaining samples.", file=sys.stderr)
         sys.exit(130)
-    # A setting or a file that cannot work, or vLLM is not there.
+    # A setting or a file does not work, or vLLM is missing.
     except (ImportError, OSError, ValueError, YAMLError) as problem:
         sys.exit(f"error: {' '.join(str(problem).split())}")
     width = max(len(name) for name in summary["benchmarks"])

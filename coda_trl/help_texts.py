@@ -1,4 +1,4 @@
-"""Help for command-line options: their texts, from the docstrings of their dataclasses, and what a wrong one meant."""
+"""Help for command-line options, from the docstrings of their dataclasses, and suggestions for misspelt ones."""
 
 import difflib
 import inspect
@@ -15,7 +15,7 @@ def help_texts(docstring: str) -> dict[str, str]:
 
 
 def help_from_docstring(arguments: type) -> type:
-    """Gives each field of a dataclass what its docstring says of it, as the help that `HfArgumentParser` shows."""
+    """Gives each field of a dataclass its text in the docstring, as the help that `HfArgumentParser` shows."""
     for name, text in help_texts(arguments.__doc__).items():
         option = arguments.__dataclass_fields__[name]
         option.metadata = MappingProxyType({"help": text} | dict(option.metadata))
@@ -23,7 +23,7 @@ def help_from_docstring(arguments: type) -> type:
 
 
 def explain_unknown(word: str, classes: Sequence[type]) -> str:
-    """What is wrong with a word, such as `--coda_aplha`, that is no option of these dataclasses."""
+    """Message about a word, such as `--coda_aplha`, that is no option of these dataclasses."""
     if not word.startswith("--"):
         return f"{word!r} belongs to no setting. A file of settings follows `--config`."
     name = word.lstrip("-").partition("=")[0].replace("-", "_")

@@ -1,4 +1,4 @@
-"""What a run and its dry run load alike: settings, reward functions, the tokenizer with its stop tokens, prompts."""
+"""What both a run and its dry run load: settings, reward functions, the tokenizer with its stop tokens, prompts."""
 
 import argparse
 import importlib
@@ -30,7 +30,7 @@ class RewardArguments:
     Args:
         reward_funcs (`list[str]`, *optional*, defaults to `["accuracy_reward"]`):
             Reward functions, by name or as a dotted path (`my_package.rewards.my_reward`, found from the working
-            directory as well). The one that is known to say right or wrong is shaped, or `correctness_reward`.
+            directory as well). The one that is known to judge correctness is shaped, or `correctness_reward`.
     """
 
     reward_funcs: list[str] = field(default_factory=lambda: ["accuracy_reward"])
@@ -38,9 +38,10 @@ class RewardArguments:
 
 def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[str, Any], list[str]]:
     """
-    Settings of the files of a command line (`--config RECIPE`, `--overlay FILE ...`, each wins over those before, and
-    all over a file `beside` the recipe), single values as words in front of the rest, which wins over them. Raises an
-    `OSError`, `yaml.YAMLError` or `ValueError` if a file is missing, damaged, or holds no settings.
+    Reads the files that a command line names: `--config RECIPE` and `--overlay FILE ...`, of which later ones override
+    earlier ones, and all a file `beside` the recipe. Returns settings that are no single values, and the command line
+    with the others in front, where its own override them. Raises an `OSError`, `yaml.YAMLError` or `ValueError` if a
+    file is missing or damaged, or holds no settings.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path, nargs=1, default=[])
@@ -54,7 +55,7 @@ def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[
             there = ", ".join(sorted(file.name for file in folder.glob("*.yaml")))
             remedy = f"Files in {folder}: {there}" if there else "`coda-recipes` writes the recipes into ./recipes"
             raise ValueError(f"There is no file {path}. {remedy}.")
-        with path.open("rb") as file:  # errors of YAML name it
+        with path.open("rb") as file:  # YAML's errors name the file
             found = yaml.safe_load(file)
         if not isinstance(found, dict):
             raise ValueError(f"{path} holds {found!r:.40}, but must hold settings (`name: value`).")
@@ -71,8 +72,8 @@ def read_settings(argv: Sequence[str], beside: str | None = None) -> tuple[dict[
 
 def parse_settings(argv: Sequence[str], classes: Sequence[type], **options: Any) -> tuple:
     """
-    An object of each class of settings, from the command line and the files that it names. `options` are of the
-    parser. Raises a `ValueError` if there is no such setting, or a value cannot be; and as [`read_settings`].
+    An object of each class of settings, from the command line and the files that it names. `options` go to the parser.
+    Raises a `ValueError` if a setting does not exist or has a wrong value, and as [`read_settings`].
     """
     parser = TrlParser(classes, allow_abbrev=False, **options)
     settings, rest = read_settings(argv)
@@ -122,7 +123,7 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
 
 
 def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:
-    """Raises a `ValueError` if a run is to be evaluated, but on nothing."""
+    """Raises a `ValueError` if evaluations are planned without a set to evaluate on."""
     if args.eval_strategy != "no" and not data_args.eval_dataset:
         raise ValueError(
             f"`eval_strategy` is '{args.eval_strategy.value}', but there is nothing to evaluate on. Set "
@@ -133,7 +134,7 @@ def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:
 def load_tokenizer(
     model_args: ModelConfig, prompt_format: str, trust_remote_code: bool
 ) -> tuple[PreTrainedTokenizerBase, StopTokens]:
-    """The tokenizer of a model, and the tokens to stop at. Raises a `ValueError` if there is none, in one line."""
+    """The tokenizer of a model, and the tokens to stop at. Raises a `ValueError` if there is no tokenizer."""
     name, revision = model_args.model_name_or_path, model_args.model_revision
     if name is None:
         raise ValueError("There is no model: set `model_name_or_path` to a hub id or a folder.")
@@ -149,13 +150,13 @@ def load_tokenizer(
 
 
 def load_prompts(specs: Sequence[str], data_args: DataArguments, seed: int, split: str = "train") -> Dataset:
-    """Prompts, the long ones too. `seed` is that of length budgets, `split` that of `custom` sets on the hub."""
+    """Prompts of any length. `seed` draws length budgets, `split` is that of `custom` sets on the hub."""
     columns = (data_args.prompt_column, data_args.solution_column)
     return load_training_set(specs, data_args.prompt_format, data_args.length_budget, seed, columns, split)
 
 
 def load_evaluation_prompts(data_args: DataArguments, seed: int) -> dict[str, Dataset]:
-    """As [`load_prompts`], the evaluation sets by name. Raises a `ValueError` if two have one name."""
+    """The evaluation sets by name, as [`load_prompts`]. Raises a `ValueError` if two have the same name."""
     specs = data_args.eval_dataset or []
     names = list(map(name_of, specs))
     if len(set(names)) < len(names):

@@ -30,11 +30,11 @@ def published_metrics(
         shaped ([`~shaping.ShapedRewards`]):
             Result of [`~shaping.shape_rewards`] on them.
         tau_easy (`float`), tau_hard (`float`):
-            Success rates from which, and down to which, the easy and the hard condition count as triggered.
+            Success rates from which the easy, and up to which the hard condition counts as triggered.
 
     Returns:
-        `dict[str, float]`: Lengths in tokens, everything else a share or a reward. NaN is a mean over nothing, as the
-        length of wrong rollouts where all are right (the published code has 0 there): [`CodaGRPOTrainer`] does not
+        `dict[str, float]`: Lengths in tokens, everything else a share or a reward. A mean over nothing, such as the
+        length of wrong rollouts if all are right, is NaN (0 in the published code), and [`CodaGRPOTrainer`] does not
         log it.
     """
     groups = (shaped.success_rate.shape[0], -1)
@@ -81,10 +81,10 @@ def regime_metrics(
     tau_hard: float,
 ) -> dict[str, float]:
     """
-    Length, accuracy and clipping by difficulty, and the shares that tell whether groups carry a signal.
+    Length, accuracy and clipping by difficulty, and the shares of groups that carry no signal.
 
-    A group is `hard` where its success rate is below `tau_hard`, `easy` where it is above `tau_easy`, `medium`
-    otherwise. A regime without a group has no `mean_length`, `accuracy` and `clipped_ratio`: the keys are left out.
+    A group is `hard` if its success rate is below `tau_hard`, `easy` if it is above `tau_easy`, `medium` otherwise.
+    For a regime without groups, the keys `mean_length`, `accuracy` and `clipped_ratio` are left out.
 
     Args:
         rewards, lengths, shaped, tau_easy, tau_hard:

@@ -1,4 +1,4 @@
-"""What a terminal or a log file shows of a training: a line a log, not all of its sixty metrics."""
+"""What a terminal or a log file shows of a training: a line for each log, not all of its sixty metrics."""
 
 import logging
 import sys
@@ -27,7 +27,7 @@ _SHOWN = {
 
 
 def log_line(step: int, max_steps: int, logs: dict[str, Any]) -> str:
-    """The numbers of a log that say how a run goes, at most 80 characters for up to 999 steps."""
+    """The most telling numbers of a log, in at most 80 characters for up to 999 steps."""
     if "train_runtime" in logs:  # the last one
         return f"step {step}/{max_steps}  done after {logs['train_runtime']:,.0f} s"
     evaluated = [key.removesuffix("_runtime") for key in logs if key.endswith("_runtime")]
@@ -39,10 +39,10 @@ def log_line(step: int, max_steps: int, logs: dict[str, Any]) -> str:
 
 
 class StepLines(PrinterCallback):
-    """A line a log."""
+    """Prints a line for each log."""
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if state.is_world_process_zero:  # above the bar, and in order with what is logged otherwise
+        if state.is_world_process_zero:  # above the bar, and in order with other messages
             tqdm.write(log_line(state.global_step, state.max_steps, logs), file=sys.stderr)
 
 
@@ -53,7 +53,7 @@ class StepBar(ProgressCallback):
 
 
 def show_steps(trainer: Trainer) -> None:
-    """Lets a trainer show these lines in place of all metrics, which stay in `trainer_state.json` and in trackers."""
+    """Lets a trainer show these lines instead of all metrics, which stay in `trainer_state.json` and in trackers."""
     for usual in (PrinterCallback, DEFAULT_PROGRESS_CALLBACK):
         trainer.remove_callback(usual)
     trainer.add_callback(StepLines if trainer.args.disable_tqdm else StepBar)
@@ -67,7 +67,7 @@ def hide_bars() -> None:
 
 @contextmanager
 def plain_messages() -> Iterator[None]:
-    """Shows messages above a bar, and warnings of this package without the line of code that raised them."""
+    """Shows messages above a bar, and warnings of this package without the line of code that issued them."""
     show_others = warnings.showwarning
 
     def show(message, category, filename, *others, **options):

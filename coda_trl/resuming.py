@@ -1,7 +1,7 @@
 """Which checkpoint a run resumes from: the last complete one, if the settings are still those of the run.
 
-Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Accelerate calls it so where several processes
-train on CPUs, and transformers loads optimizers to the device of that name.
+Importing this module also teaches `torch.load` that `cpu:0` is the CPU. Accelerate calls it that when several
+processes train on CPUs, and transformers loads optimizers to the device of that name.
 """
 
 import fcntl
@@ -23,10 +23,10 @@ from transformers.trainer_utils import sort_checkpoints
 logger = logging.getLogger(__name__)
 
 SETTINGS_FILE = "settings.json"
-# Of `TrainingArguments`, what must not change: the rest says how long, where and how visibly a run trains.
+# Fields of `TrainingArguments` that must not change: the rest says how long, where and how visibly a run trains.
 _FIXED = """learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps optim optim_args adam_beta1 adam_beta2
 adam_epsilon weight_decay max_grad_norm bf16 fp16 seed data_seed""".split()
-# Of all others, what may: engine, layout and evaluation. The size of a batch is compared as a whole.
+# Other fields that may change: engine, layout and evaluation. The size of a batch is compared as a whole.
 _FREE = re.compile(
     "(use_)?(vllm(?!_importance)|transformers)|attn_|cache_|ds3_|eval_|length_grouping|log_|num_completions_|"
     "num_generations_eval|pad_|skip_zero_|steps_per_generation|trust_"
@@ -41,8 +41,8 @@ torch.serialization.register_package(
 
 def find_last_complete_checkpoint(output_dir: str) -> str | None:
     """
-    The last checkpoint in the output folder of a run, `None` if there is none. Those that were interrupted or damaged
-    are left out, with a warning for each.
+    The last complete checkpoint in the output folder of a run, if any. Each interrupted or damaged one is skipped with
+    a warning.
     """
     for checkpoint in reversed(sort_checkpoints(output_dir)):
         damage = find_damage(Path(checkpoint))
@@ -70,16 +70,15 @@ def lock(output_dir: str) -> IO[str] | None:
 
 def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
     """
-    Whether a run has made all the steps or epochs that `args` asks for, which may be more than before.
-    [`~transformers.Trainer`] would train one more step, and save that.
-
-    The output folder has the state of a finished run even where its last checkpoint was deleted for the best one.
+    Whether a run has made all the steps or epochs that `args` asks for, which may be more than before. (If resumed,
+    [`~transformers.Trainer`] would train one more step.) The output folder has the state of a finished run even if its
+    last checkpoint was deleted to keep the best one.
     """
     saved = Path(args.output_dir, TRAINER_STATE_NAME)
     for path in (Path(checkpoint, TRAINER_STATE_NAME), *([saved] if saved.is_file() else [])):
         try:
             state = TrainerState.load_from_json(str(path))
-        except json.JSONDecodeError:  # of the output folder, cut short by a full disk
+        except json.JSONDecodeError:  # that of the output folder, truncated by a full disk
             continue
         done = state.global_step >= (args.max_steps if args.max_steps > 0 else state.max_steps)
         if done and (args.max_steps > 0 or state.num_train_epochs == math.ceil(args.num_train_epochs)):
@@ -88,7 +87,7 @@ def is_finished(checkpoint: str, args: TrainingArguments) -> bool:
 
 
 def fixed_settings(args: TrainingArguments, *others: Any) -> dict[str, Any]:
-    """What all sessions of a run share, of its dataclasses of settings: data, reward, model, method and optimizer."""
+    """The settings that all sessions of a run must share: data, reward, model, method and optimizer."""
     own = {field.name for field in fields(args)} - {field.name for field in fields(TrainingArguments)}
     settings = {name: value for settings in others for name, value in vars(settings).items()}
     settings |= {name: vars(args)[name] for name in (*sorted(own), *_FIXED)}
@@ -100,8 +99,8 @@ def fixed_settings(args: TrainingArguments, *others: Any) -> dict[str, Any]:
 
 def check_settings(output_dir: str, settings: dict[str, Any], resumes: bool) -> str | None:
     """
-    Compares the settings of a run that is resumed with `settings.json`, and writes that file for one that is not.
-    Returns what is wrong, if anything.
+    Compares the settings of a resumed run with `settings.json`; for a new run, writes that file. Returns what is
+    wrong, if anything.
     """
     path = Path(output_dir, SETTINGS_FILE)
     if not (resumes and path.exists() and path.stat().st_size):
@@ -129,10 +128,10 @@ def find_damage(checkpoint: Path) -> str | None:
     What is wrong with a checkpoint of [`~transformers.Trainer`] in any layout (one file, shards, an adapter,
     DeepSpeed, FSDP), from a few kilobytes of each file. `None` if nothing was found.
 
-    `trainer_state.json` is written last, so without it the writing was interrupted. Files cut short (a full disk, a
-    node that lost power, a copy that broke off) no longer fit their table of contents, at the start of safetensors and
-    at the end of what `torch.save` writes. Files of other kinds, as of sharded optimizers, and bytes inside tensors
-    are not checked.
+    `trainer_state.json` is written last, so without it the writing was interrupted. Truncated files (a full disk, a
+    power failure, an interrupted copy) no longer fit their table of contents, which is at the start of safetensors and
+    at the end of what `torch.save` writes. Other kinds of files, such as those of sharded optimizers, and bytes inside
+    tensors are not checked.
     """
     if not (checkpoint / TRAINER_STATE_NAME).is_file():
         return f"{TRAINER_STATE_NAME}, which is written last, is missing"

@@ -1,8 +1,8 @@
 r"""
 Reward functions for [`CodaGRPOTrainer`] and TRL's `GRPOTrainer`.
 
-[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by the grader of this project, [`ladder_reward`] is the one
-of the ladder's problems; the others are TRL's own. Recipes name them by the keys of `REWARD_FUNCTIONS`.
+[`accuracy_reward`] and [`choice_reward`] are 0/1 rewards by this project's grader, [`ladder_reward`] is that of the
+ladder's problems; the others are TRL's. Recipes name them by the keys of `REWARD_FUNCTIONS`.
 """
 
 import math
@@ -30,7 +30,7 @@ def completion_text(completion: Completion) -> str:
 
     Args:
         completion (`str` or `list[dict]`):
-            Plain text, or messages; of several (tool calls and their results in between) the last has the answer.
+            Plain text, or messages, of which the last has the answer.
 
     Returns:
         `str`: the text; of a message in parts, the text parts joined; empty for a message without content.
@@ -55,14 +55,14 @@ def accuracy_reward(
     r"""
     1 for a right answer, 0 for a wrong one, `None` where the solution cannot be read.
 
-    The last `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Every case
-    has a limit of two seconds, in worker processes that all calls in this process share; one that reaches it is wrong.
+    The last `\boxed{}` after the end of the reasoning decides; the rules are in `docs/grading.md`. Cases are graded in
+    worker processes that all calls of this process share, with a limit of two seconds; one that reaches it is wrong.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`):
             Completions, as text or as messages.
         solution (`list[str]`):
-            Right answer of each, with or without `\boxed{}`. Numbers are fine, too.
+            Right answer of each, with or without `\boxed{}`; numbers are fine.
         log_extra (`Callable`, *optional*), log_metric (`Callable`, *optional*):
             Provided by the trainer. They receive the columns `accuracy_reward/solution`, `accuracy_reward/gold_parsed`
             and `accuracy_reward/answer_parsed` of the completions table, and `coda/grading_timeouts` (cases of this
@@ -70,9 +70,9 @@ def accuracy_reward(
         prompts (`list[str]` or `list[list[dict]]`, *optional*):
             Provided by the trainer.
         prompt_opens_thinking (`list[bool]`, *optional*):
-            Whether the chat template ends each prompt inside an open `<think>` block, so that an answer has to follow
-            a `</think>`. Provided by [`CodaGRPOTrainer`]; for another trainer, make it a column of the data set.
-            Without it, plain-text prompts tell, and conversations count as closed.
+            Whether the chat template ends each prompt inside an open `<think>` block, so that an answer must follow a
+            `</think>`. Provided by [`CodaGRPOTrainer`]; for another trainer, make it a column of the data set. Without
+            it, plain-text prompts are inspected, and conversations count as closed.
         **kwargs:
             Other columns of the data set, not used.
 
@@ -122,7 +122,7 @@ def _texts(
     prompts: list[str | list[dict]] | None,
     prompt_opens_thinking: list[bool] | None,
 ) -> list[str]:
-    """Texts of completions, behind the `<think>` that the prompt opened for them."""
+    """Texts of completions, each after the `<think>` that its prompt opened, if any."""
     texts = list(map(completion_text, completions))
     opened = prompt_opens_thinking
     if opened is None:  # of messages only the chat template knows
@@ -135,7 +135,7 @@ def _texts(
 
 
 def _has_reasoning_apart(completion: Completion) -> bool:
-    """Whether the tokenizer has taken the reasoning out of the text, as TRL lets it for tool calls."""
+    """Whether the tokenizer has moved the reasoning out of the text, as it does for tool calls in TRL."""
     return not isinstance(completion, str) and any(
         completion[-1].get(key) for key in ("reasoning_content", "thinking")
     )
@@ -145,7 +145,7 @@ def trl_accuracy_reward(
     completions: list[Completion], solution: list[str | int | float | None], **kwargs
 ) -> list[float | None]:
     r"""
-    TRL's `accuracy_reward`, with the solution put into a box where it has none: bare, TRL reads most of them wrongly.
+    TRL's `accuracy_reward`, with solutions put into a box if they have none, as TRL misreads most bare ones.
 
     For comparison with runs of plain TRL. It has no time limit off the main thread; prefer [`accuracy_reward`], which
     takes the same arguments.
@@ -178,7 +178,7 @@ def choice_reward(
     r"""
     Multiple choice: 1 if the last box names the right option, 0 if not, `None` where the solution is no letter.
 
-    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options` its exact text does, too,
+    `B`, `b`, `(B)`, `B.`, `\text{B}` and `B. bookstore` all name option B. With `options`, so does its exact text,
     unless another option reads the same.
 
     Args:
@@ -186,7 +186,7 @@ def choice_reward(
             Completions, as text or as messages, and the letter of the right option of each.
         options (`list[list[str]]`, *optional*):
             Texts of the options of each question, A first.
-        log_extra (`Callable`, *optional*), prompts (`list`, *optional*), prompt_opens_thinking (`list[bool]`, *optional*):
+        log_extra, prompts, prompt_opens_thinking (*optional*):
             As in [`accuracy_reward`]; the columns are `choice_reward/solution` and `choice_reward/answer_parsed`.
         **kwargs:
             Other columns of the data set, not used.
@@ -205,7 +205,7 @@ def choice_reward(
     [1.0]
 
     ```
-    """  # noqa: E501
+    """
     golds = [gold if gold is not None and gold_letter(normalize(gold)) else None for gold in map(_gold, solution)]
     grades = default_pool().grade(_texts(completions, prompts, prompt_opens_thinking), golds, options=options)
     if log_extra is not None:
@@ -242,7 +242,7 @@ def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) 
 
 
 def _gold(value: object) -> str | None:
-    """A gold as text; `None` for what can be none: missing values, NaN, lists, dictionaries."""
+    """A gold as text; `None` for what cannot be one: missing values, NaN, lists, dictionaries."""
     if isinstance(value, str):
         return value
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)

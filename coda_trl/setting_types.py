@@ -1,4 +1,4 @@
-"""Whether settings are of the types that their dataclass asks for, which dataclasses themselves do not check."""
+"""Checks that settings are of the types that their dataclass declares, as dataclasses themselves do not."""
 
 import json
 from collections.abc import Mapping
@@ -8,15 +8,15 @@ from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-# What a file can hold. Of other types, such as paths, and of annotations as text, whoever takes their values judges.
+# Types of values in a file. Others, such as paths, and annotations as text are left to the code that reads them.
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
 _WORDS[NoneType] = "null"
-# What TRL and transformers take beyond their annotations.
+# Types that TRL and transformers accept beyond their annotations.
 _MORE = {"fsdp": bool | list[str], "resume_from_checkpoint": bool, "scale_rewards": bool}
 
 
 def check_types(settings: Mapping[str, Any], arguments: type) -> None:
-    """Raises a `ValueError` if a value cannot be that of the field of its name in the dataclass `arguments`."""
+    """Raises a `ValueError` if a value is not of the type of its field in the dataclass `arguments`."""
     annotations: dict[str, Any] = {}
     for each in reversed(arguments.__mro__):  # parsers change the types of fields
         annotations |= get_annotations(each)

@@ -26,13 +26,13 @@ class ShapedRewards:
         delta (`torch.Tensor` of shape `(P*G,)`):
             Shaping term. NaN where the base reward is NaN.
         relative_length (`torch.Tensor` of shape `(P*G,)`):
-            Sigmoid of the group-normalised length, in (0, 1); 0.5 for all of a group where it offers no spread to
-            normalise with (one rollout, equal lengths, fewer than two correct rollouts under
-            `length_stats="correct"`). NaN where the base reward is NaN.
+            Sigmoid of the group-normalised length, in (0, 1); 0.5 if the group has no spread to normalise with (one
+            rollout, equal lengths, fewer than two correct rollouts under `length_stats="correct"`). NaN where the base
+            reward is NaN.
         success_rate (`torch.Tensor` of shape `(P,)`):
             Share of correct rollouts among the scorable ones, in [0, 1]. NaN for a group without a scorable rollout.
         w_easy, w_hard (`torch.Tensor` of shape `(P,)`):
-            CODA's gates, in [0, 1]. Given for every method, as they describe the group; only `"coda"` uses them.
+            CODA's gates, in [0, 1]. Every method returns them, but only `"coda"` uses them.
     """
 
     rewards: torch.Tensor
@@ -105,8 +105,8 @@ def shape_rewards(
         method (`str`, *optional*, defaults to `"coda"`):
             One of the above.
         alpha, beta, ..., gr3_alpha:
-            Parameters of the methods. [`CodaGRPOConfig`] explains each, most with the method in front of its name, as
-            in `coda_alpha`.
+            Parameters of the methods, explained by [`CodaGRPOConfig`], where the method precedes most names
+            (`coda_alpha`).
         n_gold (`torch.Tensor` of shape `(P*G,)`, *optional*):
             L1: token budget of each rollout. Required.
         unbiased (`bool`, *optional*, defaults to `True`):
@@ -174,7 +174,7 @@ def shape_rewards(
 
 @dataclass(frozen=True)
 class Group:
-    """All that a method may look at, for `P` groups of `G` rollouts at once: shape `(P, G)`, or `(P, 1)`."""
+    """What a method may use, for `P` groups of `G` rollouts at once: shape `(P, G)`, or `(P, 1)`."""
 
     correct: torch.Tensor  # whether a rollout is right
     scorable: torch.Tensor  # whether it can be scored
@@ -186,8 +186,8 @@ class Group:
     n_gold: torch.Tensor | None  # token budgets
 
 
-# A method is a function of a group and of the parameters it names, and returns the shaping term, shape `(P, G)`. What
-# it returns for rollouts that cannot be scored does not count. Formulas and sources are in `shape_rewards`.
+# A method is a function of a group and of the parameters it names. It returns the shaping term, shape `(P, G)`, whose
+# entries for rollouts that cannot be scored are ignored. Formulas and sources are in `shape_rewards`.
 
 
 def _none(group: Group, **_) -> torch.Tensor:
@@ -242,7 +242,7 @@ METHODS: dict[Method, Callable[..., torch.Tensor]] = {
 
 def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool) -> torch.Tensor:
     """Sigmoid of the lengths, normalised by mean and deviation of the counted rollouts. 0.5 without a spread."""
-    # Measured from the shortest counted rollout, float32 tells long rollouts apart that differ by a token or by none.
+    # Lengths from the shortest counted rollout on, as float32 is exact enough for the differences of long rollouts.
     length = length - _shortest(length, counted)
     deviation = length - _mean(length, counted)
     squares = torch.where(counted, deviation.square(), 0).sum(dim=1, keepdim=True)

@@ -1,4 +1,4 @@
-"""What `shape_rewards` takes: its choices, the ranges of its parameters, the shapes and values of its tensors."""
+"""Checks of what `shape_rewards` takes: choices, ranges of parameters, shapes and values of tensors."""
 
 from numbers import Real
 from typing import Literal, get_args
@@ -12,8 +12,8 @@ NEED_BUDGET = ("l1_exact", "l1_max")
 
 def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
     """
-    Raises a `ValueError` for the first parameter of [`shape_rewards`] out of range. `names` is what the user calls
-    them, where that is something else ([`CodaGRPOConfig`] prefixes them).
+    Raises a `ValueError` for the first parameter of [`shape_rewards`] out of range. `names` has the user's names for
+    them if these differ, as those of [`CodaGRPOConfig`] do.
     """
     names = names or {}
 

@@ -1,4 +1,4 @@
-"""`CodaGRPOTrainer`: TRL's GRPO whose rewards are shaped by length before advantages are taken."""
+"""`CodaGRPOTrainer`: TRL's GRPO with rewards shaped by length."""
 
 import functools
 import math
@@ -40,10 +40,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     answers earn a little more).
 
     It differs from [`~trl.GRPOTrainer`] in `_generate`, which notes how many tokens the model itself wrote in each
-    rollout, and in `_calculate_rewards`, which shapes the correctness reward once the rewards of all processes are
-    gathered, so that groups are complete. The shaping term is a reward column of its own, the last entry of
-    `reward_funcs`, called `length_shaping`: TRL logs correctness, term and sum side by side. Evaluation is not shaped.
-    With `length_shaping="none"` there is no such column. How rollouts share micro-batches is the parent's,
+    rollout, and in `_calculate_rewards`, which shapes the correctness reward after the rewards of all processes are
+    gathered, when groups are complete. The shaping term is a reward column of its own, `length_shaping`, the last
+    entry of `reward_funcs`, so that TRL logs correctness, term and sum. With `length_shaping="none"` there is no such
+    column. Evaluation is not shaped. Micro-batches are those of the parent,
     [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
@@ -52,10 +52,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     Raises:
         RuntimeError, TypeError: As [`~length_grouping.LengthGroupedGRPOTrainer`].
-        ValueError: If `args.correctness_reward` is none of the reward functions or several, if one of them is called
-            `length_shaping`, if the dataset holds fewer prompts than a batch, or lacks the column `n_gold` that L1
-            needs or holds anything but positive numbers there, or, while training, if a reward is infinite or the
-            shaped one is not 0, 1 or `None`.
+        ValueError: If `args.correctness_reward` names no reward function or several, if one is called
+            `length_shaping`, if the dataset holds fewer prompts than a batch, or no positive numbers in the column
+            `n_gold` that L1 needs, or, while training, if a reward is infinite or the shaped one is not 0, 1 or
+            `None`.
 
     Example:
 
@@ -93,7 +93,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, eval_dataset=None, *others, **options):
         check_overrides(CodaGRPOTrainer)
         args = self._own_config(model, args)
-        if args.length_shaping != "coda":  # the model card is about that method, then
+        if args.length_shaping != "coda":  # for the model card
             self._tag_names, self._paper = GRPOTrainer._tag_names, GRPOTrainer._paper
             shaping = "" if args.length_shaping == "none" else f" whose rewards are shaped by {args.length_shaping}"
             self._name = f"GRPO{shaping}"
@@ -176,16 +176,16 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         return rewards
 
     def _base_rewards(self, inputs, prompts, completions, completion_ids_list):
-        """TRL's rewards of all processes, one column a function."""
+        """TRL's rewards of all processes, one column per function."""
         start = time.perf_counter()
-        inputs = [  # only the chat template knows, and reward functions do not see it
+        inputs = [  # reward functions do not see what the chat template opens
             {**example, "prompt_opens_thinking": is_open}
             for example, is_open in zip(inputs, self._opens_thinking, strict=True)
         ]
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)
         for name, infinite in zip(self.reward_func_names, rewards.isinf().any(dim=0), strict=True):
-            if infinite:  # one is enough to make advantages, and then every parameter, infinite or NaN
+            if infinite:  # a single one makes advantages, and then every parameter, infinite or NaN
                 raise RewardError(
                     f"The reward function {name!r} returned an infinite reward. Return a finite one, or None for a "
                     "completion that cannot be judged."
