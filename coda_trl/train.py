@@ -82,7 +82,7 @@ def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) ->
 
 
 def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: ModelConfig) -> None:
-    """Raises at once what TRL and transformers would raise with the weights loaded."""
+    """Raises at once what TRL and transformers would raise only after loading the weights."""
     if args.use_vllm and find_spec("vllm") is None:
         raise ValueError(
             '`use_vllm` is true, but vLLM is not installed: `pip install "vllm>=0.22,<0.32"`, or `--use_vllm false` '
@@ -113,8 +113,8 @@ def check_arguments(data_args: DataArguments, args: CodaGRPOConfig, model_args: 
 
 def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any], held: ExitStack) -> tuple[str | None, bool]:
     """
-    The checkpoint to resume from, and whether the run is finished; locks its folder as long as `held` is open. One
-    process looks for all. Raises a `ValueError` if the run has other settings, or another process trains it.
+    The checkpoint to resume from, and whether the run is finished; locks its folder as long as `held` is open. The
+    main process looks for all. Raises a `ValueError` if the run has other settings, or another process trains it.
     """
     checkpoint, finished = None, False
     problem = f"Another process trains into {args.output_dir}. End it, or choose another --output_dir."
@@ -132,7 +132,7 @@ def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any], held: ExitSt
 def load_datasets(
     data_args: DataArguments, tokenizer: PreTrainedTokenizerBase, args: CodaGRPOConfig
 ) -> tuple[Dataset, Dataset | dict[str, Dataset] | None]:
-    """The prompts to train and to evaluate on, without those that are too long. Several evaluation sets have names."""
+    """The prompts to train and to evaluate on, without overlong ones. Several evaluation sets are given by name."""
 
     def short(name: str, dataset: Dataset) -> Dataset:
         dataset, _ = drop_long_prompts(dataset, tokenizer, data_args.max_prompt_length, args.chat_template_kwargs)
@@ -148,7 +148,7 @@ def load_datasets(
 @command
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(message)s")
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # of TRL's doing, not the user's
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # caused by TRL, not by the user
     try:
         argv = sys.argv[1:] if argv is None else argv
         if not argv or not argv[0].startswith("-"):
@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         plan = read_plan(argv)
         if not plan.dry_run:
             reward_args, data_args, _, args, model_args = parse(argv)
-    # No such file or setting, a value that cannot be, or a package that it needs is missing.
+    # A file, setting or package is missing, or a value is wrong.
     except (ImportError, OSError, ValueError, yaml.YAMLError) as problem:
         logger.error("%s", problem)
         return 2
@@ -219,7 +219,7 @@ def train(
         return 1
     if stop.warning is not None:
         logger.warning(stop.warning)
-    if stop.added:  # TRL stops at the tokenizer's end of sequence and the checkpoint's; vLLM at its own and at these
+    if stop.added:  # TRL stops at the end of sequence of tokenizer and checkpoint; vLLM at its own and at these
         (tokenizer.eos_token,) = stop.added
         if args.use_vllm:
             args.generation_kwargs = {"stop_token_ids": list(stop.ids)} | (args.generation_kwargs or {})
@@ -240,7 +240,7 @@ def train(
             quantization_config=get_quantization_config(model_args),
             peft_config=peft_config,
         )
-    # Rewards that do not suit the data, settings that do not suit each other, no weights, a package that is missing.
+    # Rewards do not suit the data, settings contradict each other, or weights or a package are missing.
     except (ImportError, OSError, ValueError) as problem:
         logger.error("%s", problem)
         return 1
@@ -271,14 +271,14 @@ def train(
         "Model and tokenizer: %s\nMetrics of every step: %s\nReport: coda-report %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
-    # A process that leaves right behind a collective takes the connection from one that is still in it, and gloo hangs
-    # or aborts.
+    # A process that exits right after a collective closes the connection of one that is still in it, and gloo hangs or
+    # aborts.
     trainer.accelerator.wait_for_everyone()
     if args.push_to_hub:
         trainer.push_to_hub()
-    if not args.use_vllm:  # vLLM in this process takes its groups down itself at exit, and needs ours for that
+    if not args.use_vllm:  # vLLM in this process destroys its groups itself at exit, and needs ours for that
         # Gloo's threads live as long as anything holds the group, and can abort Python at exit (pytorch#190489).
-        # torch.distributed has to be the last that holds it: others keep the GIL, for which those threads may wait.
+        # torch.distributed must be the last to hold it: others keep the GIL, for which those threads may wait.
         del trainer
         gc.collect()
         PartialState().destroy_process_group()

@@ -1,7 +1,7 @@
 """
-Training and evaluation data, each row with a `prompt`, the gold as `solution`, and its `source`. A data set is named,
-and found on the hub under that name, or taken from a file (or another hub id) by `NAME=LOCATION`. `sources.py` holds
-the table. Whatever is missing, damaged or renamed raises [`DataError`] with what was found.
+Training and evaluation data, each row with a `prompt`, the gold as `solution`, and its `source`. A name loads a data
+set from the hub, `NAME=LOCATION` from a file or another hub id; `sources.py` has the table. If anything is missing,
+damaged or renamed, [`DataError`] says what was found.
 """
 
 from .arguments import DataArguments

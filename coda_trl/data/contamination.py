@@ -2,7 +2,7 @@
 
 13-grams follow the decontamination of GPT-3 (https://huggingface.co/papers/2005.14165, appendix C). One shared run is
 weak evidence in mathematics, where phrases such as "where m and n are relatively prime positive integers. Find m + n"
-recur; so problems that share half of their runs are counted apart.
+recur, so problems that share half of their runs are counted separately.
 """
 
 import re
@@ -26,11 +26,11 @@ class Overlap:
         problems (`int`):
             Problems of the evaluation set.
         identical (`int`):
-            Those whose whole text, less case, punctuation and spacing, is a training problem.
+            Those whose text, ignoring case, punctuation and spacing, is a training problem.
         half (`int`):
-            Those, or half or more of whose runs of 13 words occur in training problems.
+            Those and problems that share half or more of their runs of 13 words with training problems.
         any (`int`):
-            Those, or with at least one run of 13 words that does.
+            Those and problems that share at least one.
         training_rows (`tuple[int, ...]`):
             Training rows that are identical to one of the problems, or share half or more of its runs.
     """
@@ -43,13 +43,13 @@ class Overlap:
 
 
 def question_text(prompt: str | Messages) -> str:
-    """The question in a prompt: its text up to the instruction, which all prompts have in common."""
+    """The question in a prompt: its text up to the instruction that all prompts share."""
     text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
     return text.rpartition(f"\n\n{INSTRUCTION}")[0] or text
 
 
 def _traces(prompt: str | Messages) -> tuple[str, set[str]]:
-    """The words of a question (runs of letters or digits) as one text, which "=" marks, and all runs of 13 of them."""
+    """The words of a question (runs of letters or digits) as one text, marked by "=", and all runs of 13 of them."""
     words = re.findall(r"[^\W_]+", question_text(prompt).lower())
     return " ".join(["=", *words]), {" ".join(words[start : start + N]) for start in range(len(words) - N + 1)}
 

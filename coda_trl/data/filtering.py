@@ -1,4 +1,4 @@
-"""Drops prompts that are too long. TRL has no such filter, and an overlong prompt stops vLLM in mid-run."""
+"""Drops prompts that are too long. TRL has no such filter, and an overlong prompt stops vLLM during a run."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def encode_prompts(
 ) -> list[list[int]]:
     """
     Token ids of prompts that are all strings or all conversations, the latter with the opening of the answer. Raises a
-    `ValueError` where one has words that the tokenizer lacks, or roles that its template refuses.
+    `ValueError` if one has words that the tokenizer lacks, or roles that its template refuses.
     """
     try:
         if isinstance(prompts[0], str):

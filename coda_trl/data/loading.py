@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 PromptFormat = Literal["chat", "plain"]
 
-# MATH has two boxes without content; a copy with more than this share of rows without a gold is damaged.
+# MATH has two empty boxes; a copy with more than this share of rows without a gold is damaged.
 MAX_MISSING = 0.01
 
-# What comes of a value of another kind than expected, such as a number where there should be text.
+# Errors from a value of another kind than expected, such as a number instead of text.
 _WRONG_VALUE = (AttributeError, KeyError, TypeError, UnicodeEncodeError)
 _MIXED = (pyarrow.ArrowException, OverflowError, TypeError, UnicodeEncodeError)  # of a column with values of several
 
@@ -43,8 +43,8 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution"), sp
             Split of `custom` on the hub, if its location names none.
 
     Returns:
-        `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all columns
-            of the original, `original_<name>` for those that are called `prompt`, `solution`, `source` or `n_gold`.
+        `Dataset`: Rows with `prompt` (conversational), `solution` (gold answer), `source` (the name), and all original
+            columns, of which `prompt`, `solution`, `source` and `n_gold` become `original_<name>`.
 
     Raises:
         DataError: If the name is unknown, or a file or column is missing or damaged.
@@ -115,8 +115,8 @@ def load_training_set(
             Split of `custom`, see [`load_source`].
 
     Returns:
-        `Dataset`: Rows as in [`load_source`], with `n_gold` where there is a length budget. Of several data sets,
-            without the columns that have not the same type in all, which a warning names.
+        `Dataset`: Rows as in [`load_source`], with `n_gold` if there is a length budget. Of several data sets, columns
+            that differ in type are left out with a warning.
 
     Example:
 

@@ -37,8 +37,8 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
     """
     Asks for a number of tokens, as L1 does (https://huggingface.co/papers/2503.04697).
 
-    Every prompt ends with `Think for N tokens.`, and column `n_gold` holds N. It is drawn once a row, so all rollouts
-    of a group share it.
+    Every prompt ends with `Think for N tokens.`, and column `n_gold` holds N. It is drawn once per row, so all
+    rollouts of a group share it.
 
     Args:
         dataset (`Dataset`):
@@ -73,7 +73,7 @@ def to_plain_text(dataset: Dataset) -> Dataset:
             Rows with a conversational `prompt`.
 
     Raises:
-        DataError: If a prompt has several messages, of which plain text could not tell who says what.
+        DataError: If a prompt has several messages, as plain text cannot tell who says what.
     """
 
     def flatten(row: dict) -> dict:

@@ -1,12 +1,11 @@
-"""Guards the direction of `solved_percentage`, the solver success rate by which the hard training set is chosen.
+"""Checks the direction of `solved_percentage`, the success rate by which the hard training set is chosen.
 
 The card of the published annotation gives the score as `100 * (1 - successes / 128)`, the CODA paper and public
-loaders as `100 * successes / 128`. Read the wrong way round, "solved by fewer than 10%" would pick the easiest
-problems, and nothing downstream would complain. So the data decide: problems that look harder must have been solved
-less often.
+loaders as `100 * successes / 128`. Read the wrong way round, "solved by fewer than 10%" would silently pick the
+easiest problems. So the data decide: problems that look harder must have been solved less often.
 
 How hard a problem looks is judged by words of competition mathematics. On MATH's training problems the share of those
-with two or more of the words grows with the level, 3%, 5%, 9%, 12%, 25% (GSM8K: none; AIME: about half), so averages
+with two or more of the words grows with the level: 3%, 5%, 9%, 12%, 25% (GSM8K: none; AIME: about half). So averages
 over a whole data set tell the two directions apart, though single problems would not.
 """
 
@@ -29,9 +28,9 @@ _COMPETITION_WORDS = re.compile(
 
 def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence[float]) -> None:
     """
-    Raises a [`DataError`] if the values of all problems are not success rates in percent: if one is outside 0..100, if
-    all are within 0..1 (a fraction), or if problems that look harder were not solved less often, by more than the
-    standard error of the difference.
+    Raises a [`DataError`] if the values are not success rates in percent: if one is outside 0..100, if all are within
+    0..1 (a fraction), or unless problems that look harder were solved less often, by more than the standard error of
+    the difference.
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
     if not (lowest >= 0 and highest <= 100) or (highest <= 1 and len(set(solved_percentage)) > 1):

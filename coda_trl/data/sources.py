@@ -1,7 +1,7 @@
 """The data sets: where each comes from, which columns it has, and how a row becomes a prompt and a gold answer.
 
-Most are a line of the table at the end. A data set has one or more schemas, since copies of it differ; the first whose
-columns are all there is used.
+Most are a line of the table at the end. A data set has one or more schemas, as copies of it differ; the first whose
+columns all exist is used.
 """
 
 import logging
@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class Schema:
     """
-    One form that the rows of a data set come in: the columns that are read, and how they become prompt and gold (a
-    `ValueError` for a row without a usable gold).
+    One form of the rows of a data set: the columns that are read, and how they become prompt and gold (a `ValueError`
+    for a row without a usable gold).
     """
 
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class Source:
     splits: tuple[str, ...] = ("train",)
     select: Callable[[list[Row]], list[Row]] | None = None  # chooses among the raw rows
     is_benchmark: bool = False  # an evaluation set, of which every row must have a gold
-    rows: int | None = None  # published number of rows that are left, for planning without the data
+    rows: int | None = None  # published number of selected rows, for planning without the data
     generate: Callable[[int], Dataset] | None = None  # makes rows, `N` of them for `NAME=N`
 
 
@@ -82,8 +82,8 @@ _GPQA_WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
 def _gpqa_original(row: Row) -> tuple[Messages, str]:
-    # The right option comes first in this copy. The shuffle depends on the question alone, so that it is the same
-    # everywhere and does not change with the order or number of rows.
+    # The right option comes first in this copy. The shuffle depends on the question alone, not on the order or number
+    # of rows.
     options = [row["Correct Answer"], *(row[column] for column in _GPQA_WRONG)]
     order = list(range(len(options)))
     random.Random(row["Question"]).shuffle(order)

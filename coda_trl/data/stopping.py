@@ -1,4 +1,4 @@
-"""Which tokens end a generation, and whether a base checkpoint ever produces one of them."""
+"""Which tokens end a generation."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class StopTokens:
         ids (`tuple[int, ...]`):
             Ids at which generation should stop.
         added (`tuple[str, ...]`):
-            Those among them that checkpoint and tokenizer do not declare, and that must be handed over.
+            Those that checkpoint and tokenizer do not declare, so that generation must be told.
         warning (`str`, *optional*):
             Set if generation may never stop, with the reason.
     """
@@ -32,8 +32,8 @@ def find_stop_tokens(
     """
     Finds the tokens at which generation has to stop.
 
-    Qwen3's base checkpoints declare `<|endoftext|>` alone as end of sequence, while their chat template closes a turn
-    with `<|im_end|>`. After that a model would continue to the length limit.
+    Qwen3's base checkpoints declare only `<|endoftext|>` as end of sequence, while their chat template closes a turn
+    with `<|im_end|>`, after which a model would continue to the length limit.
 
     Args:
         tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
@@ -73,7 +73,7 @@ def load_generation_config(model_name_or_path: str, revision: str | None = None)
 
 
 def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """The special token that the chat template puts right behind an answer, if any."""
+    """The special token that the chat template puts right after an answer, if any."""
     turns = [{"role": "user", "content": "question"}, {"role": "assistant", "content": _MARK}]
     behind = tokenizer.apply_chat_template(turns, tokenize=False).rpartition(_MARK)[2].lstrip()
     special = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]

@@ -2,7 +2,7 @@
 
 `recipes/train.py --dry_run` reads the same arguments as a real run, loads no weights and needs no GPU. It prints the
 batch arithmetic, the memory of a GPU by part, the data with what the filters drop, and every setting that contradicts
-the method. The exit status is 1 where there is an error.
+the method. The exit status is 1 if there is an error.
 """
 
 import logging
@@ -35,7 +35,7 @@ BESIDE = "dry_run.yaml"
 @dataclass
 class DryRunArguments:
     """
-    What the dry run needs to know beyond the run itself, for [`~trl.TrlParser`]. Training ignores it.
+    Options of the dry run, for [`~trl.TrlParser`]. Training ignores them.
 
     Args:
         dry_run (`bool`, *optional*, defaults to `False`):
@@ -61,7 +61,7 @@ class DryRunArguments:
 
 
 def read_plan(argv: Sequence[str]) -> DryRunArguments:
-    """Reads the dry run's own arguments: of a command line, its recipe, and `dry_run.yaml` beside the recipe."""
+    """Reads the dry run's arguments from a command line, its recipe, and `dry_run.yaml` beside the recipe."""
     parser = TrlParser(DryRunArguments, add_help=False, allow_abbrev=False)
     settings, rest = read_settings(argv, beside=BESIDE)
     check_types(settings, DryRunArguments)
@@ -75,11 +75,13 @@ def dry_run(
     plan: DryRunArguments, parse: Callable[[type[CodaGRPOConfig]], tuple], console: Console | None = None
 ) -> int:
     """
-    Reports on a run, of which `plan` is known beforehand.
+    Reports on a run.
 
     Args:
+        plan ([`DryRunArguments`]):
+            Launch and data to check with, from [`read_plan`].
         parse (`Callable[[type], tuple]`):
-            Reads the settings of the run, its configuration as the class that is given: [`~train.parse`].
+            Reads the settings of the run, its configuration as an object of the given class: [`~train.parse`].
         console ([`~rich.console.Console`], *optional*):
             Where to print. Defaults to standard output.
 

@@ -34,7 +34,7 @@ def batch_arithmetic(args: CodaGRPOConfig, num_rows: int | None) -> Batch:
 
 
 def gate_counts(num_generations: int, tau_easy: float, tau_hard: float) -> tuple[int | None, int | None]:
-    """Successes in a group from which a prompt is easy, and up to which it is hard (with at least one to reward)."""
+    """Right answers in a group from which a prompt is easy, and up to which it is hard (at least 1, to reward)."""
     counts = range(1, num_generations + 1)
     easy = [count for count in counts if count / num_generations > tau_easy]
     hard = [count for count in counts if count / num_generations < tau_hard]

@@ -15,9 +15,9 @@ from ..config import CodaGRPOConfig
 class Launch:
     """How a run is launched."""
 
-    num_processes: int  # one a GPU
-    # What the processes divide among them: nothing ("none", "ddp"); with "zero2", optimizer state and gradients; with
-    # "zero3" and "fsdp2", weights as well. Of anything else, which the file names, the memory is not estimated.
+    num_processes: int  # one per GPU
+    # What the processes divide among them: nothing ("none", "ddp"), optimizer state and gradients ("zero2"), or also
+    # weights ("zero3", "fsdp2"). Other names come from the file, and their memory is not estimated.
     sharding: str
     on_cpu: bool = False
 
@@ -28,9 +28,9 @@ class Launch:
 
 def read_launch(accelerate_config: str | None, num_processes: int | None = None) -> Launch:
     """
-    Reads an accelerate configuration file, as accelerate does. Without one, it is a plain `python` launch.
-    `num_processes` overrides the number in the file, as that of `accelerate launch` does. Raises a `ValueError` if a
-    file is missing, is not accelerate's, or leaves the number of processes open.
+    Reads an accelerate configuration file, as accelerate does. Without one, the launch is a plain `python`.
+    `num_processes` overrides the number in the file, as in `accelerate launch`. Raises a `ValueError` if a file is
+    missing, is not accelerate's, or sets no number of processes.
     """
     if accelerate_config is None:
         processes = num_processes or 1
@@ -67,7 +67,7 @@ def _sharding(kind: DistributedType | bool, deepspeed: dict[str, Any], fsdp: dic
 
 
 def planned_config(launch: Launch) -> type[CodaGRPOConfig]:
-    """[`CodaGRPOConfig`] for the number of processes of `launch`, which needs no GPU where it is built."""
+    """[`CodaGRPOConfig`] with the number of processes of `launch`, which can be made without a GPU."""
 
     class PlannedConfig(CodaGRPOConfig):
         def __post_init__(self):

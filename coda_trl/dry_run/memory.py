@@ -1,8 +1,8 @@
 """Memory of one GPU, by part. Arithmetic from sizes and settings, not a measurement.
 
 Two moments matter: generation, when vLLM holds its share beside the training state, and the backward pass of a
-micro-batch whose sequences are all of full length. Where a number is not exact (activations inside a layer, what CUDA
-and the allocator keep), it is meant to be a little high.
+micro-batch whose sequences are all of full length. Inexact numbers (activations inside a layer, what CUDA and the
+allocator keep) are meant to be a little high.
 """
 
 from dataclasses import dataclass
@@ -91,9 +91,9 @@ class MemoryEstimate:
     """Memory of one GPU, in bytes."""
 
     state: dict[str, float]  # held all the time
-    generation: dict[str, float]  # comes on top during generation
-    training: dict[str, float]  # comes on top during the backward pass
-    kv_cache: float | None  # what vLLM's share leaves for keys and values; `None` without colocated vLLM
+    generation: dict[str, float]  # added during generation
+    training: dict[str, float]  # added during the backward pass
+    kv_cache: float | None  # rest of vLLM's share for keys and values; `None` without colocated vLLM
     sequence: float  # keys and values of one sequence of full length, on one GPU
 
     @property
@@ -113,7 +113,7 @@ def estimate_memory(
     max_prompt_length: int,
     gpu_memory: float,
 ) -> MemoryEstimate:
-    """Estimates the memory of each GPU of a run. One has `gpu_memory` GiB, of which vLLM's share is a fraction."""
+    """Estimates the memory of each GPU of a run. `gpu_memory` is that of a GPU in GiB."""
     length = max_prompt_length + args.max_completion_length
     tensor_parallel = args.vllm_tensor_parallel_size
     colocated = args.use_vllm and args.vllm_mode == "colocate"

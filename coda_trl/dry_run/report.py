@@ -13,7 +13,7 @@ from .memory import GIB, MemoryEstimate, ModelSize
 
 
 def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: Batch, data: DataReport) -> None:
-    """Completions, prompts, where the groups lie, steps, tokens, and when a prompt is easy or hard."""
+    """Completions, prompts, layout of groups, steps, tokens, and when a prompt is easy or hard."""
     table = _table("Batch")
     kind = "" if launch.sharding == "none" else f" ({launch.sharding})"
     table.add_row("Processes", f"{launch.num_processes}{kind}")
@@ -96,7 +96,7 @@ def print_findings(console: Console, findings: list[Finding]) -> int:
     for finding in sorted(findings, key=lambda finding: finding.severity):
         style = "bold red" if finding.severity == "error" else "yellow"
         line = Text.assemble((finding.severity, style), f" {finding.setting}: {finding.message}")
-        console.print(line, soft_wrap=not console.is_terminal)  # whole lines for who searches a file
+        console.print(line, soft_wrap=not console.is_terminal)  # unbroken lines in a file
     errors = sum(finding.severity == "error" for finding in findings)
     if errors:
         console.print(f"[bold red]Do not start this run: {errors} error{'s' if errors > 1 else ''}.[/]")

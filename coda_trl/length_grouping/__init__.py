@@ -1,4 +1,4 @@
-"""Micro-batches as long as they need to be: GRPO with TRL's gradients and without TRL's padding."""
+"""Length grouping: GRPO with TRL's gradients and without TRL's padding."""
 
 from .trainer import LengthGroupedGRPOTrainer
 

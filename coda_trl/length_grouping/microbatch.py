@@ -1,9 +1,9 @@
-"""Micro-batches as long as they need to be, as pure functions of tensors.
+"""Length grouping as pure functions of tensors.
 
 TRL cuts a generation batch into micro-batches in random order, all as wide as its longest prompt plus its longest
 completion. The functions here plan other cuts (few long rows or many short ones together), regroup batches
-accordingly, and lay rows out without padding between or before their tokens. `trainer` decides when that
-leaves the gradient as it is.
+accordingly, and lay rows out without padding before or between their tokens. `trainer` decides when that does not
+change the gradient.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import torch
 
 WIDTH_MULTIPLE = 64  # widths are rounded up to it: shapes that recur need no new memory and suit tensor cores
-# Time that a forward and backward pass takes whatever its length (launching kernels, gathering weights), in tokens:
-# 3,400 and 5,700 for Qwen3-0.6B on two H200, up to 19,500 on an H100 (benchmarks/pass_cost.py).
+# Fixed time of a forward and backward pass (launching kernels, gathering weights), in tokens: 3,400 and 5,700 for
+# Qwen3-0.6B on two H200, up to 19,500 on an H100 (benchmarks/pass_cost.py).
 PASS_COST = 8192
 
 
 def width_multiple(longest: int | None) -> int:
     """
-    What to round widths up to: `WIDTH_MULTIPLE`, or a power of two of at most an eighth of the longest completion.
+    The multiple that widths are rounded up to: `WIDTH_MULTIPLE`, or for short completions a power of two, of at least
+    8 and at most an eighth of the longest.
 
     ```python
     >>> from coda_trl.length_grouping.microbatch import width_multiple
@@ -38,12 +39,12 @@ def cheapest_fill(
     widths: Sequence[int], budget: int, most: int | None = None, pass_cost: int = PASS_COST
 ) -> list[int]:
     """
-    Rows of each micro-batch, filled in order so that the tokens of all, padding included, and the passes cost as
-    little as possible together (by dynamic programming over where the last micro-batch begins).
+    Rows of each micro-batch, filled in order, such that tokens (padding included) and passes together cost least (by
+    dynamic programming over the start of the last micro-batch).
 
-    `widths` are the tokens of each row, descending; none but a wider row alone makes a micro-batch of more than
-    `budget` tokens, padding included. The cost of a pass, in tokens, is doubled until there are no more micro-batches
-    than `most`, which has to suffice for the budget.
+    `widths` are the tokens of each row, descending. A micro-batch has at most `budget` tokens, padding included,
+    unless it is a single wider row. The cost of a pass, in tokens, is doubled until there are at most `most`
+    micro-batches, which must suffice for the budget.
 
     ```python
     >>> from coda_trl.length_grouping.microbatch import cheapest_fill
@@ -55,7 +56,7 @@ def cheapest_fill(
 
     ```
     """
-    costs, starts = [0], [0]  # of the cheapest micro-batches of the first rows, and where their last one begins
+    costs, starts = [0], [0]  # the least cost of the first rows, and the start of their last micro-batch
     for end in range(1, len(widths) + 1):
         options = [(costs[end - 1] + widths[end - 1] + pass_cost, end - 1)]
         for start in range(end - 2, -1, -1):
@@ -77,8 +78,8 @@ def cheapest_fill(
 
 def blank(batch: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch.Tensor]:
     """
-    Masks all of some rows but the last token of their prompts, the least that a forward pass can take. `rows` is
-    `True` for these rows, shape `(B,)`.
+    Masks all of some rows but the last token of their prompts, the least that a forward pass takes. `rows` is `True`
+    for these rows, shape `(B,)`.
     """
     prompt_mask = batch["prompt_mask"].clone()
     prompt_mask[rows, :-1] = 0
@@ -90,8 +91,8 @@ def blank(batch: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch
 
 def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
     """
-    Makes new batches of the rows of batches that have the same keys. `plan` holds indices, among the rows of all
-    batches, for each new batch. A tensor without dimensions belongs to all rows.
+    Makes new batches of the rows of batches with the same keys. `plan` has the indices of the rows of each new batch,
+    counted over all batches. A tensor without dimensions belongs to all rows.
     """
     merged = {
         key: value if value.ndim == 0 else torch.cat([batch[key] for batch in batches])
@@ -103,8 +104,8 @@ def regroup(batches: Sequence[dict[str, torch.Tensor]], plan: Sequence[torch.Ten
 def trim(batch: dict[str, torch.Tensor], multiple: int) -> dict[str, torch.Tensor]:
     """
     Cuts off the columns after the longest completion of a batch, whose `completion_mask` is 1 for tokens, 0 after
-    them. The loss of hundreds of short rows, as wide as the longest completion of all batches, would take more memory
-    than that of a few long rows ever does. Up to twice `multiple` columns more stay, for rows to be rounded up.
+    them: at full width, the loss of hundreds of short rows would take more memory than that of a few long ones. Up to
+    twice `multiple` more columns stay, for rows to be rounded up.
     """
     width = int(padded_widths(batch["completion_mask"], multiple).max()) + multiple
     return {
@@ -113,7 +114,7 @@ def trim(batch: dict[str, torch.Tensor], multiple: int) -> dict[str, torch.Tenso
 
 
 def padded_widths(attention_mask: torch.Tensor, multiple: int) -> torch.Tensor:
-    """Width that each row of a mask `(B, T)` needs: its tokens, rounded up, but at most `T`. Shape `(B,)`."""
+    """Width, shape `(B,)`, that each row of a mask `(B, T)` needs: its tokens, rounded up, but at most `T`."""
     lengths = attention_mask.sum(dim=1)
     return (-(-lengths // multiple) * multiple).clamp(min=multiple, max=attention_mask.size(1))
 
@@ -121,16 +122,14 @@ def padded_widths(attention_mask: torch.Tensor, multiple: int) -> torch.Tensor:
 @dataclass(frozen=True)
 class LeftAligned:
     """
-    Rows of prompt and completion with all padding moved after the last token, and cut to the longest row.
-
-    Under causal attention no token sees what comes after it, so such rows need no attention mask. Without one,
-    attention can use its fastest kernels.
+    Rows of prompt and completion, cut to the longest, with all padding after the last token. Under causal attention
+    such rows need no mask, and without one attention can use its fastest kernels.
     """
 
     input_ids: torch.Tensor  # `(B, W)`. What follows a row's last token means nothing
     attention_mask: torch.Tensor  # `(B, W)`: 1 for tokens, 0 after them
-    # `(B, W)`: column of each token before, its position in TRL. To rotary embeddings only distances matter, but not
-    # to their rounding: counted from elsewhere, float32 gradients can differ by more than 1e-5.
+    # `(B, W)`: original column of each token, its position in TRL. Rotary embeddings depend on distances alone, but
+    # their rounding does not: counted from elsewhere, float32 gradients can differ by more than 1e-5.
     position_ids: torch.Tensor
     completion_mask: torch.Tensor  # `(B, W)`: 1 for the tokens of the completion
     logits_to_keep: int  # number of last columns that hold all completions
@@ -142,8 +141,8 @@ class LeftAligned:
         cls, input_ids: torch.Tensor, attention_mask: torch.Tensor, logits_to_keep: int, multiple: int
     ) -> "LeftAligned":
         """
-        Lays out rows `(B, P+C)` again: prompts padded on the left, completions, of width `logits_to_keep`, on the
-        right. The new width is rounded up to a multiple of `multiple`.
+        Lays out rows `(B, P+C)` of left-padded prompts and right-padded completions, these of width `logits_to_keep`.
+        The new width is rounded up to a multiple of `multiple`.
         """
         device = input_ids.device
         prompt_width = input_ids.size(1) - logits_to_keep
@@ -167,5 +166,5 @@ class LeftAligned:
         )
 
     def restore(self, values: torch.Tensor) -> torch.Tensor:
-        """Values `(B, logits_to_keep)` of the last columns in the original columns `(B, C)`, 0 without a token."""
+        """Values `(B, logits_to_keep)` of the last columns, in the original columns `(B, C)`; 0 without a token."""
         return values.gather(1, self.columns).masked_fill(self.padding, 0)

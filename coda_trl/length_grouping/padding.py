@@ -1,10 +1,10 @@
-"""Models that do not mind where padding is, so that micro-batches may leave it out."""
+"""Models that compute the same wherever padding is, so that micro-batches may leave it out."""
 
 from transformers import PreTrainedConfig
 
-# What `tests/test_padding.py` has run in both layouts. Nothing in a configuration tells: RecurrentGemma's state and
-# DeepSeek-V4's compression take padding for tokens, Llama 4's scaled queries go by columns, Doge's attention sees
-# later tokens where no mask forbids it. GPT-2's positions count left padding.
+# Those that `tests/test_padding.py` runs in both layouts, as no configuration tells: RecurrentGemma's state and
+# DeepSeek-V4's compression take padding for tokens, Llama 4 scales queries by column, Doge's attention sees later
+# tokens unless a mask forbids it, GPT-2's positions count left padding.
 MODEL_TYPES = frozenset(
     """afmoe apertus arcee aria_text axk1 axk2 bamba bitnet cohere cohere2 cohere2_moe cwm deepseek_v2 deepseek_v3
     deepseek_v32 diffllama dots1 ernie4_5 ernie4_5_moe exaone4 exaone_moe falcon falcon_h1 flex_olmo gemma gemma2
@@ -16,8 +16,8 @@ MODEL_TYPES = frozenset(
     qwen2_moe qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen4_exp_text seed_oss smollm3 solar_open
     stablelm starcoder2 vaultgemma youtu zamba2 zaya""".split()
 )
-# Prompt tuning, p-tuning and CPT drop the positions that are given to them, so that TRL's padding is between virtual
-# tokens and prompt; Lily's router averages over a row.
+# Prompt tuning, p-tuning and CPT ignore given positions, so that TRL's padding is between virtual tokens and prompt;
+# Lily's router averages over a row.
 PEFT_TYPES = frozenset(
     """PREFIX_TUNING LORA ADALORA BOFT ADAPTION_PROMPT IA3 BEFT LOHA LOKR OFT LN_TUNING VERA FROD PVERA FOURIERFT GLORA
     HRA VBLORA UNILORA MISS RANDLORA ROAD TRAINABLE_TOKENS HIRA SHIRA C3A WAVEFT OSF DELORA GRALORA CARTRIDGE TINYLORA
@@ -27,10 +27,9 @@ PEFT_TYPES = frozenset(
 
 def values_ignore_padding(config: PreTrainedConfig, peft_type: str | None = None) -> bool:
     """
-    Whether a model is known to compute the same for a row wherever its padding is and however wide the micro-batch is.
-
-    That is so for the model types and PEFT methods (`peft_type`, such as `"LORA"`) that a test of this package has
-    compared, unless rotary frequencies follow from the last position of the forward pass (`"dynamic"`, `"longrope"`).
+    Whether a model is known to compute the same for a row wherever its padding is and however wide the micro-batch is:
+    model types and PEFT methods (`peft_type`, such as `"LORA"`) that tests have compared, unless rotary frequencies
+    depend on the last position of the forward pass (`"dynamic"`, `"longrope"`).
     """
     config = config.get_text_config()
     rope = config.to_dict().get("rope_parameters") or {}

@@ -1,4 +1,4 @@
-"""GRPO on micro-batches grouped by length: the overrides of TRL's trainer, and when its order must stay."""
+"""GRPO on micro-batches grouped by length: overrides of TRL's trainer, and when its order must stay."""
 
 import functools
 import math
@@ -20,36 +20,39 @@ from ..data_checks import check_number_of_prompts
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
 from .padding import values_ignore_padding
 
-# Losses that are means over the rows of a micro-batch, so that each counts by its share of rows, and those that are
-# sums over its tokens, divided by the tokens of all micro-batches. For others, as a newer TRL's, rows stay in place.
+# Losses that are means over the rows of a micro-batch, so that it counts by its share of rows, and losses that are
+# sums over its tokens, divided by the tokens of all micro-batches. For others, such as a newer TRL's, rows stay in
+# place.
 _ROW_MEAN_LOSSES = ("grpo", "sapo", "dr_grpo", "luspo")
 _TOKEN_SUM_LOSSES = ("dapo", "cispo", "vespo")
-# What TRL averages over the tokens of a micro-batch, and, if importance sampling is by sequence, over its rows.
+# Metrics that TRL averages over the tokens of a micro-batch; the latter over rows if importance sampling is by
+# sequence.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
 
 
 def _loss_mask(batch):
-    """1 for the tokens that the loss is about: those that the model wrote itself."""
+    """1 for tokens in the loss: those that the model wrote itself."""
     return batch["completion_mask"] * batch.get("tool_mask", 1)
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
     """
-    GRPO whose micro-batches are only as wide as they need to be: the gradients are TRL's, the padding is gone.
+    GRPO with TRL's gradients and without TRL's padding: micro-batches are only as wide as they need to be.
 
     TRL pads every micro-batch to the longest prompt and completion of the process's generation batch
-    ([trl#7179](https://github.com/huggingface/trl/issues/7179)). Where `args.length_grouping` is set, three of its
-    methods change (`docs/performance.md` says where not, and what follows):
+    ([trl#7179](https://github.com/huggingface/trl/issues/7179)). If `args.length_grouping` is set, three methods
+    differ
+    (`docs/performance.md` has exceptions and consequences):
 
-    - `_prepare_inputs` cuts the rows of each optimizer step into micro-batches of similar length; those that are left
-      over are empty. All processes cut alike, so that their forward passes stay in step: one with fewer rows to train
-      on than another (`args.skip_zero_advantages` leaves some out) fills up with rows of a single token, and so does a
-      step with no row left.
-    - `_get_per_token_logps_and_entropies` lays the rows of a forward pass out without padding before or between their
-      tokens, as wide as the longest.
-    - `_compute_loss` weighs what is a mean over a micro-batch, losses and metrics, by the micro-batch's share. For an
-      empty one it runs no model, and no backward pass follows.
+    - `_prepare_inputs` cuts the rows of each optimizer step into micro-batches of similar length; the remaining ones
+      are empty. All processes cut alike, so that their forward passes stay in step: a process with fewer rows to train
+      on than another (`args.skip_zero_advantages` leaves some out) adds rows of a single token, as does a step without
+      rows.
+    - `_get_per_token_logps_and_entropies` lays rows out without padding before or between their tokens, as wide as the
+      longest.
+    - `_compute_loss` weighs means over a micro-batch, losses and metrics, by the micro-batch's share. For an empty one
+      it runs no model, and no backward pass follows.
 
     Args:
         model, reward_funcs, args, train_dataset, eval_dataset, ...:
@@ -95,12 +98,12 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             )
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
-        """Refuses and warns of what is known without the weights, which may take minutes to load."""
+        """Refuses arguments, or warns of them, before weights are loaded, which may take minutes."""
         if isinstance(train_dataset, Dataset):
             check_number_of_prompts(args, len(train_dataset))
 
     def _own_config(self, model, args):
-        """`args` if it is of the trainer's class, or the default of TRL's trainers: named after the model."""
+        """`args`, or by default, as in TRL's trainers, a configuration named after the model."""
         config = self._config_class
         if args is None:
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
@@ -127,7 +130,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         super().create_accelerator_and_postprocess()
         backward = self.accelerator.backward
 
-        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine would count it and then take
+        # A backward pass without a model does nothing in PyTorch, but DeepSpeed's engine would count it and mistake
         # other gradients for the first of a step.
         def backward_unless_empty(loss, **kwargs):
             if not self._micro_batch_is_empty:
@@ -143,7 +146,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if self._buffered_inputs is buffered or not self._regroups:
             return inputs
-        # Optimizer steps begin at multiples of the former, passes over the buffer at multiples of the latter. So
+        # Optimizer steps begin at multiples of the former, passes over the buffer at multiples of the latter, so
         # blocks of their greatest common divisor never straddle two optimizer steps.
         size = math.gcd(self.args.gradient_accumulation_steps, self.args.steps_per_generation)
         batches = self._buffered_inputs
@@ -169,7 +172,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     @property
     def _moves_padding(self) -> bool:
-        # The same on all processes, as they gather: one may have images in a batch where another has none.
+        # Must be the same on all processes, so it cannot depend on whether a batch has images.
         return (
             self.args.length_grouping
             and self._model_ignores_padding
@@ -207,7 +210,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         num_tokens, *tokens = self.accelerator.reduce(tokens).tolist()
         if self._skips:
             self._metrics["train"]["coda/skipped_token_ratio"].append(1 - sum(tokens) / max(num_tokens, 1))
-        # Shares are relative to the mean micro-batch, empty ones counted: of all rows and tokens, and of planned ones.
+        # Shares of all, or of planned, rows and tokens, relative to the mean micro-batch, empty ones included.
         all_rows, all_tokens = num_rows / len(batches), max(num_tokens, 1) / len(batches)
         planned_rows, planned_tokens = sum(map(len, plan)) / len(batches), sum(tokens) / len(batches)
         for micro_batch, rows, num in zip(micro_batches, plan, tokens, strict=True):
@@ -215,20 +218,20 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             micro_batch["token_share"] = num / all_tokens
             micro_batch["planned_row_share"] = len(rows) / planned_rows
             micro_batch["planned_token_share"] = num / planned_tokens if planned_tokens else math.nan
-        # In front, since gradients are synchronised after the last.
+        # Empty ones come first, as gradients are synchronised after the last.
         empty = [{} for _ in range(len(batches) - len(micro_batches))]
         micro_batches[0]["num_empty"] = len(empty)
         return [*empty, *micro_batches]
 
     def _plan(self, widths, batch_size, most=None):
         """
-        Indices of the rows of each micro-batch, widest first, without those of width 0, but one row at least. All
-        processes plan alike, from the largest width that any of them has at each place.
+        Indices of the rows of each micro-batch, widest first, without rows of width 0, but at least one row. All
+        processes plan alike, by the largest width that any of them has at each place.
         """
         order = widths.argsort(descending=True, stable=True)
         widest = gather(widths[order]).view(-1, len(order)).amax(dim=0).tolist()
         widest = [width for width in widest if width] or [self._width_multiple]
-        # Tokens of so many rows as long as the longest, or as the longest that there can be.
+        # The tokens of `batch_size` rows of the longest width, or of the longest that there can be.
         budget = batch_size * max(widest[0], self.args.max_completion_length or 0)
         return order[: len(widest)].split(cheapest_fill(widest, budget, most))
 
@@ -255,7 +258,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             )
         if batch_size is None:
             return self._score(model, input_ids, attention_mask, logits_to_keep, **options)
-        # Old log-probabilities can wait until advantages are known, unless TRL corrects for vLLM's by them.
+        # Old log-probabilities can wait until advantages are known, unless TRL needs them to correct for vLLM's.
         if self._skips and self.model.training and not (self.use_vllm and self.vllm_importance_sampling_correction):
             self._old_logps_are_due = True
             return None, None, None
@@ -275,8 +278,8 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
     def _score(self, model, input_ids, attention_mask, logits_to_keep, compute_entropy, compute_aux_loss):
         """One forward pass, as wide as its longest row."""
         rows = LeftAligned.of(input_ids, attention_mask, logits_to_keep, self._width_multiple)
-        # Without a mask, SDPA takes its fast kernel. Flash attention skips padding that a mask shows it, and the
-        # router's auxiliary loss must not count padding.
+        # Without a mask, SDPA takes its fast kernel. Flash attention skips padding only by a mask, and the router's
+        # auxiliary loss must not count padding.
         needs_mask = compute_aux_loss or is_flash_attention_requested(self.model.config)
         padding_mask = rows.attention_mask if needs_mask else None
 
@@ -305,7 +308,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             return loss
         by_sequence = self.importance_sampling_level == "sequence"
         shares = dict.fromkeys(_CLIP_METRICS, inputs["row_share" if by_sequence else "token_share"])
-        # Of rows that were left out nothing is known; ratios of theirs would not have been clipped.
+        # Rows that were left out have no such values; their ratios would not have been clipped.
         shares |= dict.fromkeys(_TOKEN_METRICS, inputs["planned_token_share"])
         shares["vespo/phi_seq_mean"] = inputs["planned_row_share"]
         added = [name for name, values in metrics.items() if len(values) > before.get(name, 0)]
