@@ -163,7 +163,7 @@ def main() -> None:
     )
     plot(rungs, OUT / "tokens_per_rung.png")
     seconds = time.perf_counter() - start
-    (OUT / "summary.json").write_text(json.dumps({"seconds": round(seconds, 1), "rungs": rungs}, indent=2) + "\n")
+    (OUT / "rungs.json").write_text(json.dumps({"seconds": round(seconds, 1), "rungs": rungs}, indent=2) + "\n")
 
     show(rungs, console)
     easy = [row for row in rungs if row["rung"] in EASY_RUNGS]
@@ -172,7 +172,7 @@ def main() -> None:
         f"Easy rungs {EASY_RUNGS[0]} to {EASY_RUNGS[-1]}: {format_number(100 * saved, 0)}% fewer tokens than GRPO."
     )
     console.print("The report counts problems as easy by how often the start solves them: many of rungs 4 and 5 too.")
-    console.print(f"Report: {page}\nPlot: {OUT / 'tokens_per_rung.png'}\nNumbers: {OUT / 'summary.json'}")
+    console.print(f"Report: {page}\nPlot: {OUT / 'tokens_per_rung.png'}\nNumbers: {OUT / 'rungs.json'}")
     console.print(f"{seconds:.0f} s in all.")
     if Path(sys.prefix) == ROOT / ".venv":  # `make quickstart`
         console.print("For the commands of the documentation: source .venv/bin/activate")

@@ -345,7 +345,7 @@ def test_missing_parts_are_named(tmp_path, report):
         "sampled": [{key: each[key] for key in each if key != "prompt"} for each in answers()],
         "summed up": write_summary(tmp_path / "summary", b=values, **unsure),
     }
-    content, _ = report(runs, "sampled")
+    content, text = report(runs, "sampled")
     missing, tables = content["missing"], content["tables"]
     assert missing["trained"] == ["no evaluation: no accuracy, no tokens"]
     assert missing["sampled"] == [
@@ -353,7 +353,8 @@ def test_missing_parts_are_named(tmp_path, report):
         "no training log: no training curves",
     ]
     assert missing["summed up"][0].startswith("a summary without samples: no intervals")
-    assert column(tables["accuracy"], "b", "trained")["text"] == "–"
+    assert [row[0]["text"] for row in tables["accuracy"]["rows"]] == ["sampled", "summed up", "Δ summed up"]
+    assert "Not evaluated: trained." in text
     assert column(tables["accuracy"], "without verdicts", "summed up")["text"] == "–"
     assert column(tables["accuracy"], "b", "summed up") == {"text": "50.0", "value": 50, "low": 40, "high": 60}
     assert column(tables["tokens"], "b", "Δ summed up")["low"] is None  # a summary cannot be paired
@@ -475,6 +476,8 @@ def run_command(monkeypatch, arguments):
     [
         ("gone", "error: run 'gone': there is no folder gone: check the path"),
         ("empty", "error: run 'empty': empty holds neither samples.jsonl nor summary.json (an evaluation) nor"),
+        (".", "trainer_state.json (a training run): name those in it (begun, damaged, log, run, twice)"),
+        ("log --out site", "error: site/index.html is no report, and would be overwritten: choose another `out`"),
         ("begun", "run 'begun': the evaluation in begun has no answers yet"),  # that was refused, or has just begun
         ("A=damaged --reference B", "error: reference='B' is not among the runs: A"),  # before samples are read
         ("A=damaged B=gone", "error: run 'B': there is no folder gone: check the path"),
@@ -487,7 +490,9 @@ def run_command(monkeypatch, arguments):
     ],
 )
 def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, arguments, message):
-    (tmp_path / "empty").mkdir()
+    for name in ("empty", "site"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "site" / "index.html").write_text("mine")
     write(tmp_path / "begun", [])
     write_log(tmp_path / "log")
     write_samples(tmp_path / "run")
@@ -649,7 +654,11 @@ def test_the_command_line_joins_folders_of_one_name(tmp_path, monkeypatch, capsy
     write_log(tmp_path / "train")
     monkeypatch.chdir(tmp_path)
     run_command(monkeypatch, "GRPO CODA=eval CODA=train --reference GRPO --out report")
-    assert f"Report: {(tmp_path / 'report' / 'index.html').as_uri()}" in capsys.readouterr().out
+    page = (tmp_path / "report" / "index.html").as_uri()
+    assert f"Report: {page}" in capsys.readouterr().out
     content = json.loads((tmp_path / "report" / "tables.json").read_text())
     assert content["missing"]["CODA"] == []
     assert "gates" in content["figures"]
+    (tmp_path / "train").rename(tmp_path / "seed=1")
+    run_command(monkeypatch, "seed=1")
+    assert f"Report, in place of the earlier one: {page}" in capsys.readouterr().out

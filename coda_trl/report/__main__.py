@@ -14,6 +14,7 @@ from typing import Any
 from ..commands import command
 from ..help_texts import help_texts
 from .page import build_report
+from .render import PAGE
 
 
 def read_group(spec: str) -> tuple[str, list[str]]:
@@ -50,15 +51,16 @@ def main() -> None:
     runs: dict[str, list[str]] = {}
     for spec in options.pop("runs"):
         name, separator, folder = spec.partition("=")
-        if not separator:
+        if not separator or Path(spec).is_dir():  # a folder with = in its name
             name, folder = Path(spec).resolve().name, spec
         runs.setdefault(name, []).append(folder)
+    replaced = (Path(options.get("out", parameters["out"].default)) / PAGE).exists()
     try:
         groups = dict(map(read_group, options.pop("groups", [])))
         page = build_report(runs, groups=groups, **options)
     except (OSError, ValueError) as problem:  # a file that cannot be read, or a name that is not there
         sys.exit(f"error: {' '.join(str(problem).split())}")
-    print(f"Report: {page.resolve().as_uri()}")
+    print(f"Report{', in place of the earlier one' if replaced else ''}: {page.resolve().as_uri()}")
 
 
 if __name__ == "__main__":

@@ -99,14 +99,16 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
     sets = {name: [name] for name in benchmarks}
     if len(benchmarks) > 1:
         sets[average_name(benchmarks)] = benchmarks
-    rows: list[dict[str, Cell | str]] = [{"": run.name} for run in comparison.runs]
-    rows += [{"": f"Δ {run.name}"} for run in comparison.others]
+    runs = [run for run in comparison.runs if run.benchmarks]
+    others = [run for run in comparison.others if run in runs and comparison.reference in runs]
+    rows: list[dict[str, Cell | str]] = [{"": run.name} for run in runs]
+    rows += [{"": f"Δ {run.name}"} for run in others]
     fewer: list[str] = []
     for name, of in sets.items():
-        results = [run.estimate(metric, of) for run in comparison.runs]
+        results = [run.estimate(metric, of) for run in runs]
         digits = 0 if any(result.value >= 100 for result in results) else 1
         cells = [number(result, 100 if metric == "accuracy" else 1, digits) for result in results]
-        for run in comparison.others:
+        for run in others:
             change = _difference(run, comparison.reference, of)
             if metric == "accuracy":
                 cells.append(difference(change.accuracy_points))
@@ -118,7 +120,7 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
     caption = _caption(comparison, metric, fewer)
-    return table_of_rows(metric, title, caption, rows, range(len(comparison.runs), len(rows)))
+    return table_of_rows(metric, title, caption, rows, range(len(runs), len(rows)))
 
 
 def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str:
@@ -130,6 +132,8 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
         sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
         sentences.append(comparison.without_verdict)
+    if absent := [run.name for run in comparison.runs if not run.benchmarks]:
+        sentences.append(f"Not evaluated: {', '.join(absent)}.")
     return " ".join(filter(None, sentences))
 
 

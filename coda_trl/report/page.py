@@ -77,7 +77,8 @@ def build_report(
 
     Raises:
         FileNotFoundError: If a folder does not exist.
-        ValueError: If there is no run, a name is not among the runs, or a folder holds nothing to report.
+        ValueError: If there is no run, a name is not among the runs, a folder holds nothing to report, or `out` holds
+            another page.
 
     Example:
 
@@ -90,6 +91,8 @@ def build_report(
     if not runs:
         raise ValueError("runs is empty: give at least one run")
     out = Path(out)
+    if (out / PAGE).exists() and not (out / NUMBERS).exists():
+        raise ValueError(f"{out / PAGE} is no report, and would be overwritten: choose another `out`")
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
     compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
     write = partial(_write, change_of=change_of, intervals=intervals)

@@ -111,18 +111,23 @@ def find_files(name: str, folder: Path) -> list[Path]:
     """Samples, summary and training log of a run, those that there are; raises if there is none, or no folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
-    places = (folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder))
-    found = [path for path in places if path is not None and path.exists()]
+    found = _results(folder)
     if found == [folder / SAMPLES_FILE] and not found[0].stat().st_size:
         raise ValueError(
             f"run {name!r}: the evaluation in {folder} has no answers yet: repeat its command, which says why"
         )
     if not found:
+        inside = ", ".join(str(each) for each in sorted(folder.iterdir()) if each.is_dir() and _results(each))
         raise ValueError(
             f"run {name!r}: {folder} holds neither {SAMPLES_FILE} nor {SUMMARY_FILE} (an evaluation) nor "
-            "trainer_state.json (a training run): check the path"
+            f"trainer_state.json (a training run): {f'name those in it ({inside})' if inside else 'check the path'}"
         )
     return found
+
+
+def _results(folder: Path) -> list[Path]:
+    places = (folder / SAMPLES_FILE, folder / SUMMARY_FILE, find_trainer_state(folder))
+    return [path for path in places if path is not None and path.exists()]
 
 
 def _load_folder(run: Run, folder: Path, split_by: str) -> None:
