@@ -26,7 +26,7 @@ def draw_steps(
 ) -> None:
     """
     Metrics of the training log over its first steps, a panel each and a line for each run; with `means`, these are
-    pale, and a line for each method is their mean.
+    pale, and a line for each method is their mean; the legend says of how many.
     """
     with rc_context(PLOT_SETTINGS):
         figure, axes = panels(1, len(shown), width=8.0, height=2.6)  # letters that can be read on a phone
@@ -38,10 +38,12 @@ def draw_steps(
                 runs = [pd.Series(log, dtype=float).rolling(SMOOTH, min_periods=1, center=True).mean() for log in logs]
                 lines = (100 if name == "reward" else 1) * pd.concat(runs, axis=1)
                 style = {of: styles[labels[method]][of] for of in ("color", "linestyle")}
+                label = labels[method]
                 if means:
+                    label += f" ({len(runs)})"
                     panel.plot(lines.index + 1, lines, color=style["color"], linewidth=0.8, alpha=0.6 / len(methods))
                     lines = lines.mean(axis=1)
-                panel.plot(lines.index + 1, lines, label=labels[method], **style)
+                panel.plot(lines.index + 1, lines, label=label, **style)
             panel.set_title(TITLES[name])
             panel.set_xlabel("step")
         legend(figure, axes)
@@ -50,11 +52,11 @@ def draw_steps(
 
 def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Path) -> None:
     """
-    Tokens and accuracy by difficulty: means over the runs of a method as a line, and each run as a point. `runs` holds
-    names of methods with means by problem, by band.
+    Tokens and accuracy by difficulty: means over the runs of a method as a line, and each run as a point; the legend
+    says how many. `runs` holds names of methods with means by problem, by band.
     """
     with rc_context(PLOT_SETTINGS):
-        figure, axes = panels(1, 2, width=6.4, height=3.0)
+        figure, axes = panels(1, 2, width=7.0, height=3.0)
         trained = [name for name in dict.fromkeys(name for name, _ in runs) if name != "Start"]
         grey = {"color": "#7F7F7F", "marker": "o", "linestyle": ":"}
         styles = {"Start": grey} | run_styles(trained, "GRPO")
@@ -68,7 +70,8 @@ def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Pat
                     ]
                 )
                 places = np.arange(values.shape[1])
-                panel.plot(places, values.mean(axis=0), label=method, **style)
+                label = method if method == "Start" else f"{method} ({len(values)})"
+                panel.plot(places, values.mean(axis=0), label=label, **style)
                 if len(values) > 1:
                     points = {"color": style["color"], "marker": style["marker"], "alpha": 0.35}
                     panel.scatter(np.tile(places, len(values)), values.flatten(), s=18, **points)
