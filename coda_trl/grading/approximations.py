@@ -6,14 +6,14 @@ from .numeric import real_value
 from .structure import APPROXIMATELY, LABEL, RELATIONS, split_top
 from .units import Quantity, split_unit
 
-_VALUE = re.compile(r"\d|\\pi")
+_NAME = re.compile(rf"{LABEL.pattern}|^(?:m?\\angle )?[A-Z]{{1,3}}$")
 _DECIMAL = re.compile(r"-?\d*\.?\d+")
 
 
 def approximated(text: str) -> list[str]:
     r"""The values: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `AB \approx 1.41`."""
     pieces, found = split_top(text, APPROXIMATELY)
-    values = [piece for piece in pieces if _VALUE.search(piece) and not LABEL.match(piece)] if found else [text]
+    values = [piece for piece in pieces if piece and not _NAME.match(piece)] if found else [text]
     return values or pieces[-1:]
 
 
@@ -32,7 +32,7 @@ def is_rounded(values: list[str]) -> bool:
     r"""Whether the last value is the first, rounded: 5.29 is asked for, and `2\sqrt{7} \approx 5.29` says it."""
     exact, rounded = _quantity(values[0]).value, _quantity(values[-1]).value
     value = real_value(exact)
-    if value is None or not _DECIMAL.fullmatch(rounded):
+    if value is None or not _DECIMAL.fullmatch(rounded) or set(split_top(values[0], RELATIONS)[1]) - {"="}:
         return False
     return abs(value - float(rounded)) <= 0.5 * 10.0 ** -_places(rounded)
 

@@ -105,12 +105,15 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     if (gold_letters := chosen_letters(gold)) is not None:
         return chosen_letters(answer) == gold_letters
     gold, answer = without_label(gold), without_label(answer)
-    if (decided := times_equal(gold, answer)) is not None:
+    sides, signs = split_top(answer, RELATIONS)
+    is_labelled = set(signs) <= {"="} and all(
+        map(LABEL.match, sides[:-1])
+    )  # `x = \text{east}`, not `x \neq \text{east}`
+    value = sides[-1] if is_labelled else answer
+    if (decided := times_equal(gold, value)) is not None:
         return decided
     if is_words(gold):
-        sides, signs = split_top(answer, RELATIONS)
-        is_value = set(signs) <= {"="} and all(map(LABEL.match, sides[:-1]))  # `x = \text{east}`, and not `x \neq ...`
-        return is_value and same_words(gold, sides[-1])
+        return same_words(gold, value)
     return all(_sides(answer)) and balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
 
 

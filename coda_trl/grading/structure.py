@@ -24,7 +24,7 @@ GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda
 _LETTER = rf"(?:(?<![\\A-Za-z])[A-Za-z]|\\(?:{'|'.join(GREEK)})(?![A-Za-z]))"
 LETTERS = re.compile(_LETTER)
 _SET_BUILDER = re.compile(rf"^\\\{{\s*{_LETTER}\s*(?:\\in\s*\\mathbb\s*\{{?R\}}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}}$")
-_POINT = re.compile(r"^[A-Z](?=\([^()]*, [^()]*\)$)")
+_POINT = re.compile(r"^[A-Z](?=\([^()=]*, [^()=]*\)$)")
 _MEMBERSHIP = re.compile(rf"^{_LETTER}\w*(?:\([^()]*\))?\s*\\in(?![A-Za-z])\s*(.+)$")
 LABEL = re.compile(rf"^\(?{_LETTER}(?:_\{{?\w+\}}?|')?(?:\([^()]*\))?(?:, {_LETTER})*\)?$")
 
