@@ -1,12 +1,14 @@
 """Which reward is shaped, and whether it judges correctness and ever finds an answer right."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 
 # Rewards of TRL and of this package that judge correctness.
 _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
+_NAMED_SO = re.compile("accura|(?<!in)correct")
 _BATCHES_TO_WARN = 3
 
 
@@ -14,10 +16,13 @@ class RewardError(ValueError):
     """A reward function returned what cannot be trained on."""
 
 
-def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> tuple[int, str | None]:
+def find_correctness_reward(
+    names: Sequence[str], chosen: str | None = None, models: Collection[str] = ()
+) -> tuple[int, str | None]:
     """
-    Index of the reward that is shaped (the chosen one, else the only one known to judge correctness, else the first),
-    and a warning if that is a guess. Raises a `ValueError` if the chosen one is none of them or several.
+    Index of the reward that is shaped (the chosen one, else the only one known to judge correctness, else the only one
+    named so, else the first), and a warning if that is a guess. Reward models (`models`, by name) do not judge it.
+    Raises a `ValueError` if the chosen one is none of them or several.
     """
     listed = ", ".join(names)
     if chosen is not None:
@@ -26,12 +31,15 @@ def find_correctness_reward(names: Sequence[str], chosen: str | None = None) -> 
                 f"`correctness_reward` is {chosen!r}, but must be the name of one of the reward functions: {listed}."
             )
         return names.index(chosen), None
-    known = [index for index, name in enumerate(names) if name in _KNOWN]
-    if len(known) == 1 or len(names) == 1:
-        return (known or [0])[0], None
-    return 0, (
-        f"Of the reward functions ({listed}) the first, {names[0]!r}, is shaped by length. If another one says right "
-        "or wrong, wrong answers are pushed to be short. Set `correctness_reward` to the name of that one."
+    functions = [name for name in names if name not in models] or names
+    known = [name for name in functions if name in _KNOWN]
+    if len(known) == 1 or len(functions) == 1:
+        return names.index([*known, *functions][0]), None
+    named_so = [name for name in functions if _NAMED_SO.search(name)]
+    found = named_so[0] if len(named_so) == 1 else functions[0]
+    return names.index(found), (
+        f"Of the reward functions ({listed}) {found!r} is shaped by length. If another one says right or wrong, wrong "
+        "answers are pushed to be short. Set `correctness_reward` to the name of the one that does."
     )
 
 
@@ -67,9 +75,9 @@ class FirstVerdicts:
             return None
         if self._scored:
             return (
-                f"Not one completion was right in the first {_BATCHES_TO_WARN} batches, so there was nothing to "
-                f"learn. Does the reward function {self._name!r} read what the model writes (`accuracy_reward` wants "
-                "a `\\boxed{}`)? `log_completions=True` writes answers and rewards into `completions/`."
+                f"The reward function {self._name!r} found no completion of the first {_BATCHES_TO_WARN} batches "
+                "right. Does it read what the model writes (`accuracy_reward` wants a `\\boxed{}`)? "
+                "`log_completions=True` writes answers and rewards into `completions/`."
             )
         gold = f", not {str(example['solution'])[:60]!r}" if "solution" in example else ""
         return (

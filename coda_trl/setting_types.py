@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 _WORDS = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
 _WORDS[NoneType] = "null"
 # Types that TRL and transformers accept beyond their annotations.
-_MORE = {"fsdp": bool | list[str], "resume_from_checkpoint": bool, "scale_rewards": bool}
+_MORE = {"fsdp": bool | list[str], "resume_from_checkpoint": bool, "run_name": int, "scale_rewards": bool}
 
 
 def check_types(settings: Mapping[str, Any], arguments: type) -> None:

@@ -98,8 +98,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             shaping = "" if args.length_shaping == "none" else f" whose rewards are shaped by {args.length_shaping}"
             self._name = f"GRPO{shaping}"
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, *others, **options)
-        self._base_column, guess = self._find_base_column(self.reward_func_names, args)
+        rewards = zip(self.reward_func_names, self.reward_funcs, strict=True)
+        models = {name for name, reward in rewards if isinstance(reward, torch.nn.Module)}
+        self._base_column, guess = self._find_base_column(self.reward_func_names, args, models)
         self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
+        self._knows_correctness = args.length_shaping != "none" or guess is None
         if args.length_shaping == "none":
             return
         if guess is not None and self.accelerator.is_main_process:
@@ -118,12 +121,13 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                     f"`reward_funcs` has the text {name!r}, which is a reward model's hub id to TRL. Pass the "
                     f"function: `from coda_trl.rewards import {name}`."
                 )
-        is_function = [callable(reward) and not isinstance(reward, torch.nn.Module) for reward in rewards]
-        if rewards and all(is_function) and options.get("environment_factory") is None:  # else TRL finds their names
-            names = list(map(get_callable_name, rewards))
-            self._find_base_column(names, args)
+        functions = [reward for reward in rewards if callable(reward) and not isinstance(reward, torch.nn.Module)]
+        if functions and options.get("environment_factory") is None:
+            names = list(map(get_callable_name, functions))
+            if functions == rewards:  # else TRL finds the names of the models
+                self._find_base_column(names, args)
             if options.get("rollout_func") is None:  # which may add columns
-                message = check_data(rewards, names, train_dataset, eval_dataset)
+                message = check_data(functions, names, train_dataset, eval_dataset)
                 if message is not None and args.process_index == 0:
                     warnings.warn(message, stacklevel=4)
         if args.length_shaping != "none" and args.process_index == 0:
@@ -131,12 +135,17 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 warnings.warn(f"`{setting}`: {message}", stacklevel=4)
 
     @staticmethod
-    def _find_base_column(names, args):
+    def _find_base_column(names, args, models=()):
         if args.length_shaping != "none" and "length_shaping" in names:
             raise ValueError(
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
             )
-        return find_correctness_reward(names, args.correctness_reward)
+        if args.length_shaping != "none" and args.correctness_reward is None and set(names) == models:
+            raise ValueError(
+                f"The score of a reward model ({', '.join(names)}) does not say right or wrong, so it is not "
+                "shaped. Add a reward function that does, or set `length_shaping` to 'none'."
+            )
+        return find_correctness_reward(names, args.correctness_reward, models)
 
     def _add_column_of_the_term(self):
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
@@ -193,7 +202,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         return rewards
 
     def _warn_if_nothing_is_right(self, base, inputs):
-        if self._mode == "train":
+        if self._mode == "train" and self._knows_correctness:
             message = self._first_verdicts.look(base, inputs[0])
             if message is not None and self.accelerator.is_main_process:
                 warnings.warn(message, stacklevel=2)

@@ -111,6 +111,7 @@ def test_what_trl_takes_is_taken():
         "top_k": None,
         "scale_rewards": False,
         "resume_from_checkpoint": True,
+        "run_name": 20260101,  # as YAML reads it
         "log_completions": 1,
     }
     taken |= {

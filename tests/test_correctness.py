@@ -12,6 +12,7 @@ from coda_trl.correctness import find_correctness_reward
 from coda_trl.data import INSTRUCTION
 from coda_trl.rewards import accuracy_reward as accuracy
 
+NONE_RIGHT = "found no completion of the first 3 batches right"
 SOLVED = PROMPTS.add_column("solution", [str(number + 3) for number in range(8)])
 
 
@@ -38,7 +39,27 @@ def test_a_chosen_or_known_reward_is_shaped_without_a_word(names, chosen, index)
 @pytest.mark.parametrize("names", [["mine", "yours"], ["accuracy_reward", "choice_reward"]])
 def test_of_others_the_first_is_shaped_and_named(names):
     index, warning = find_correctness_reward(names)
-    assert index == 0 and f"({', '.join(names)}) the first, '{names[0]}', is shaped" in warning
+    assert index == 0 and f"({', '.join(names)}) '{names[0]}' is shaped" in warning
+
+
+@pytest.mark.parametrize(
+    ("names", "index"),
+    [
+        (["format_reward", "correctness_reward_func"], 1),
+        (["int_reward", "check_accuracy", "xml_reward"], 1),
+        (["format_reward", "incorrect_penalty"], 0),
+        (["format_reward", "format_correctness", "math_accuracy"], 0),
+    ],
+)
+def test_the_only_one_that_is_called_correct_is_shaped_and_named(names, index):
+    found, warning = find_correctness_reward(names)
+    assert found == index and f"'{names[index]}' is shaped" in warning
+
+
+def test_a_reward_model_does_not_say_right_or_wrong():
+    assert find_correctness_reward(["model", "mine"], models={"model"}) == (1, None)
+    index, warning = find_correctness_reward(["model", "mine", "yours"], models={"model"})
+    assert index == 1 and "'mine' is shaped" in warning
 
 
 def test_the_order_of_trl_s_own_scripts(tiny_model, tmp_path, recwarn):
@@ -46,7 +67,7 @@ def test_the_order_of_trl_s_own_scripts(tiny_model, tmp_path, recwarn):
     assert trainer.reward_func_names[trainer._base_column] == "accuracy_reward"
     assert said(recwarn, "is shaped by length") == []
     make(tiny_model, tmp_path, [right, brevity])
-    assert len(said(recwarn, "(right, brevity) the first, 'right', is shaped by length")) == 1
+    assert len(said(recwarn, "(right, brevity) 'right' is shaped by length")) == 1
     recwarn.clear()
     make(tiny_model, tmp_path, [right, brevity], length_shaping="none")
     assert said(recwarn, "is shaped by length") == []
@@ -66,7 +87,7 @@ def test_other_numbers_are_refused_in_the_first_batch_with_what_to_do(tiny_model
         train(tiny_model, tmp_path, [brevity, gist], correctness_reward="gist")
     with (
         pytest.raises(ValueError, match=r"'brevity' returned 0\.\d+, "),
-        pytest.warns(UserWarning, match="the first, 'brevity'"),
+        pytest.warns(UserWarning, match="'brevity' is shaped"),
     ):
         train(tiny_model, tmp_path, [brevity, right])
 
@@ -140,21 +161,23 @@ def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, 
 
     once.calls = []
     train(tiny_model, tmp_path / "never", never, max_steps=5)
-    (message,) = said(recwarn, "Not one completion was right")
-    assert "the reward function 'never' read what the model writes" in message
+    (message,) = said(recwarn, NONE_RIGHT)
+    assert "'never' found no completion of the first 3 batches right. Does it read what the model writes" in message
     recwarn.clear()
+    train(tiny_model, tmp_path / "plain", [never, brevity], max_steps=5, length_shaping="none")
+    assert said(recwarn, NONE_RIGHT) == []  # which of them would say right is not known, and the other one teaches
     monkeypatch.setattr("accelerate.Accelerator.is_main_process", False)
     train(tiny_model, tmp_path / "other", never, max_steps=5)
     monkeypatch.undo()
-    assert said(recwarn, "Not one completion") == []
+    assert said(recwarn, NONE_RIGHT) == []
     train(tiny_model, tmp_path / "once", once, max_steps=5)
-    assert said(recwarn, "Not one completion") == []
+    assert said(recwarn, NONE_RIGHT) == []
 
 
 def test_a_right_answer_that_cannot_be_read_is_what_is_warned_of(tiny_model, tmp_path, recwarn):
     worked = PROMPTS.add_column("solution", ["He has 3 + 4 = <<3+4=7>>7 left.\n#### 7"] * 8)
     train(tiny_model, tmp_path, accuracy, worked, max_steps=4)
-    assert said(recwarn, "Not one completion") == []
+    assert said(recwarn, NONE_RIGHT) == []
     (message,) = said(recwarn, "returned None for every completion of the first 3 batches")
     assert "`solution` has to hold the answer alone, such as '72', not 'He has 3 + 4 = " in message
 

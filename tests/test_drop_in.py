@@ -191,13 +191,48 @@ def test_reward_model_in_second_place(tiny_model, reward_model, tmp_path, datase
     assert trainer.state.log_history[0][f"rewards/{name}/mean"] != 0
 
 
-def test_reward_model_in_first_place_asks_for_the_correctness_reward(tiny_model, reward_model, tmp_path):
+def test_reward_model_in_first_place(tiny_model, reward_model, tmp_path):
+    trainer = train(tiny_model, [reward_model, right], args(tmp_path, reward_weights=[0.1, 1]), PROMPTS)
+    assert trainer.reward_func_names[trainer._base_column] == "right"
+
+
+def test_reward_model_alone_is_not_shaped(tiny_model, reward_model, tmp_path):
     with pytest.raises(
-        ValueError, match="'reward-model0' returned .* `correctness_reward` to the name of one that does"
+        ValueError, match=r"score of a reward model \(reward-model0\) does not say right or wrong, .*Add"
     ):
-        CodaGRPOTrainer(tiny_model, [reward_model, right], args(tmp_path), PROMPTS).train()
-    options = args(tmp_path, correctness_reward="right")
-    train(tiny_model, [reward_model, right], options, PROMPTS)
+        CodaGRPOTrainer(tiny_model, reward_model, args(tmp_path), PROMPTS)
+    CodaGRPOTrainer(tiny_model, reward_model, args(tmp_path, length_shaping="none"), PROMPTS).train()
+
+
+def test_columns_are_checked_beside_a_reward_model_too(tmp_path):
+    with pytest.raises(ValueError, match="'accuracy_reward' cannot be called: missing"):
+        CodaGRPOTrainer("no/model", ["no/reward-model", accuracy_reward], args(tmp_path), PROMPTS)
+
+
+class OwnLoss(CodaGRPOTrainer):
+    """Looks into every micro-batch, as TRL's documentation proposes."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        self._metrics["train"]["tokens"].append(inputs["completion_mask"].sum().item())
+        return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+
+
+class OwnAdvantages(CodaGRPOTrainer):
+    """One for each token, which TRL's loss takes, and more in a batch than tensors."""
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        advantages = output["advantages"].unsqueeze(1) * torch.ones_like(output["completion_mask"])
+        return output | {"advantages": advantages, "texts": ["a"] * len(advantages), "nothing": None}
+
+
+@pytest.mark.parametrize("trainer", [OwnLoss, OwnAdvantages])
+def test_a_class_that_overrides_what_sees_micro_batches_sees_those_of_trl(tiny_model, tmp_path, trainer):
+    options = args(tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=4)
+    trainer = trainer(tiny_model, right, options, PROMPTS)
+    trainer.train()
+    assert_shaped(trainer)
+    assert not trainer._regroups
 
 
 def test_training_twice_and_two_trainers_from_one_configuration(tiny_model, tmp_path):

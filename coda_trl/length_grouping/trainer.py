@@ -29,6 +29,8 @@ _TOKEN_SUM_LOSSES = ("dapo", "cispo", "vespo")
 # sequence.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
+# A class that overrides one of these may count on TRL's micro-batches, or put into them what cannot be regrouped.
+_SEE_MICRO_BATCHES = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
 
 
 def _loss_mask(batch):
@@ -188,6 +190,9 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             and self.top_entropy_quantile == 1.0
             and not self._entropy_bonus_enabled
             and not self.aux_loss_enabled
+            and all(
+                getattr(type(self), name) is getattr(LengthGroupedGRPOTrainer, name) for name in _SEE_MICRO_BATCHES
+            )
         )
 
     @property
