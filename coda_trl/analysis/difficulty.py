@@ -3,8 +3,8 @@
 Judged on the samples that sorted it, a run regresses to the mean: what it solved by luck counts as easy, what it
 missed by bad luck as hard. So success rates are cross-fitted (sample splitting in turns, as in Chernozhukov et al.,
 2018, Double/debiased machine learning): the samples of a problem are divided into parts, and each part is measured on
-the problems as the other parts sort them. What holds for samples holds for policies: problems that one training came
-to find hard are, on average, less hard for any other. So two runs that are compared sort with equal weight.
+the problems as the other parts sort them. The same holds for policies: problems that became hard for one training are,
+on average, less hard for any other. So two runs that are compared sort with equal weight.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ Key = tuple[str, str]  # benchmark, problem id
 
 def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = PERCENTILES) -> np.ndarray:
     """
-    Sorts problems by success rate and cuts them at percentiles. Tied problems are in a random but fixed order.
+    Sorts problems by success rate, ties in a random but fixed order, and cuts them at percentiles.
 
     Args:
         success_rate (`np.ndarray` of shape `(P,)`):
@@ -55,13 +55,13 @@ def bucket_names(percentiles: Sequence[float] = PERCENTILES) -> list[str]:
 @dataclass(frozen=True)
 class Sorting:
     """
-    Problems sorted by success rate, in turns: a part of the samples is measured as the other parts sort.
+    Problems sorted by success rate, in turns: each part of the samples is measured as the other parts sort.
 
     Args:
         keys (`list[tuple[str, str]]` of length `P`):
             Benchmark and id of the problems that all sorting runs have.
         success_rate (`np.ndarray` of shape `(P, parts)`):
-            For every part the success rate of the other parts, mean over the sorting runs; NaN where one of them has
+            For every part the success rate of the other parts, averaged over the sorting runs; NaN if one of them has
             no other sample with a verdict.
     """
 
@@ -74,12 +74,12 @@ class Sorting:
         return ~np.isnan(self.success_rate)
 
     def bands(self, easy: float = 0.75, hard: float = 0.25) -> dict[str, np.ndarray]:
-        """By band whether a part of a problem is in it: easy at rates from `easy`, hard up to `hard`."""
+        """Masks of the parts of problems in each band: easy at rates from `easy`, hard up to `hard`."""
         is_easy, is_hard = self.success_rate >= easy - 1e-9, self.success_rate <= hard + 1e-9  # means are not exact
         return {"easy": is_easy, "medium": self.sorted & ~is_easy & ~is_hard, "hard": is_hard}
 
     def buckets(self, percentiles: Sequence[float] = PERCENTILES) -> dict[str, np.ndarray]:
-        """By name of the bucket, see [`difficulty_buckets`], whether a part of a problem is in it."""
+        """Masks of the parts of problems in each bucket, see [`difficulty_buckets`], by name."""
         bucket = np.full(self.success_rate.shape, -1)
         for part, known in enumerate(self.sorted.T):
             bucket[known, part] = difficulty_buckets(self.success_rate[known, part], percentiles)
@@ -88,7 +88,7 @@ class Sorting:
 
 def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
     """
-    Sorts the problems that some runs have in common by their success rate, for cross-fitting.
+    Sorts the problems that some runs have in common by success rate, for cross-fitting.
 
     Args:
         runs (`Sequence[Mapping[str, SampleColumns]]`):
@@ -106,8 +106,7 @@ def sort_problems(runs: Sequence[Mapping[str, SampleColumns]]) -> Sorting:
 
 
 def pool_problems(run: Mapping[str, SampleColumns], keys: Sequence[Key]) -> SampleColumns:
-    """Samples of problems of several benchmarks as one benchmark, in the order of `keys`, with ids
-    `benchmark/problem_id`. Problems that the run lacks have no samples."""
+    """Samples of several benchmarks as one, for the problems `keys`, with ids `benchmark/problem_id`."""
     index = {key: row for row, key in enumerate(keys)}
     pieces = []
     for name, columns in run.items():
@@ -128,11 +127,11 @@ class BucketComparison:
         name (`str`):
             Percentiles of the bucket; the hardest begins at 0.
         num_problems (`int`):
-            Problems in it that both runs have. One near a cut may be in two buckets, with different samples.
+            Problems in it that both runs have; near a cut they may be in two buckets, with different samples.
         success_rate (`float`):
             Success rate of the sorting runs on the samples that did not sort.
         token_ratio, accuracy_points (`Estimate`):
-            Mean tokens of the run over those of the reference, and accuracies, run minus reference, in points.
+            Mean tokens of the run over those of the reference; difference of accuracies, run minus reference.
     """
 
     name: str
@@ -149,8 +148,7 @@ def compare_buckets(
     sorted_by: Sequence[Mapping[str, SampleColumns]] | None = None,
 ) -> list[BucketComparison]:
     """
-    Compares a run with a reference by difficulty, pairing them by problem and cross-fitting the difficulty: see
-    [`sort_problems`].
+    Compares a run with a reference by difficulty, paired by problem, with cross-fitted difficulty ([`sort_problems`]).
 
     Args:
         run, reference (`Mapping[str, SampleColumns]`):

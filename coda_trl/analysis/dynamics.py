@@ -29,7 +29,7 @@ class Curve:
     values: np.ndarray
 
     def smoothed(self, width: int) -> "Curve":
-        """Centred moving average over `width` logged points (near the ends, over as many as there are)."""
+        """Centred moving average over `width` logged points, fewer near the ends."""
         center = np.arange(len(self.values))
         low, high = np.maximum(0, center - width // 2), np.minimum(len(center), center + (width + 1) // 2)
         total = np.concatenate([[0.0], np.cumsum(self.values)])
@@ -53,7 +53,7 @@ def read_log_history(path: str | os.PathLike) -> list[dict[str, Any]]:
 
 def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:
     """
-    Course of one quantity, leaving out values that are not finite; `None` if it was never logged.
+    The finite values of one quantity; `None` if there are none.
 
     Args:
         log_history (`Sequence[dict[str, Any]]`):
@@ -71,8 +71,7 @@ def curve(log_history: Sequence[dict[str, Any]], key: str) -> Curve | None:
 
 
 def base_reward_key(log_history: Sequence[dict[str, Any]]) -> str | None:
-    """Name under which the unshaped reward was logged: `coda/mean_score`, or the mean of TRL's first reward function;
-    `None` if no reward was."""
+    """Name of the unshaped reward: `coda/mean_score`, or the mean of TRL's first reward function, if logged."""
     names = {name: None for entry in log_history for name in entry}
     if "coda/mean_score" in names:
         return "coda/mean_score"
@@ -81,7 +80,7 @@ def base_reward_key(log_history: Sequence[dict[str, Any]]) -> str | None:
 
 
 def evaluation_histories(log_history: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What TRL's evaluation during training logged, by evaluation set (`""` if there is only one), without `eval_`."""
+    """Logs of evaluations during training, by evaluation set (`""` if there is only one), without `eval_`."""
     histories: dict[str, list[dict[str, Any]]] = {}
     for entry in log_history:
         logged = {name.removeprefix("eval_"): value for name, value in entry.items() if name.startswith("eval_")}

@@ -1,9 +1,9 @@
-"""The optimality view of adaptive compute (Section 2 of the paper), made usable.
+"""The optimality view of adaptive compute (Section 2 of the paper).
 
-The probability of success within a budget of `n` tokens is read off one long run by truncation: a sample counts as
-correct within `n` tokens if it is correct and ended after at most `n`. With utility `U(n) = Pr(correct | n) - lambda
-n` the best budget for a price `lambda` lies on the upper concave envelope of that curve, and moves from one corner of
-the envelope to the next exactly where the price passes the slope between them.
+The probability of success within a budget of `n` tokens is read off one long run by truncation: a sample counts if it
+is correct and ended after at most `n` tokens. With utility `U(n) = Pr(correct | n) - lambda n`, the best budget for a
+price `lambda` is a corner of the curve's upper concave envelope, and moves to the next corner where the price passes
+the slope between them.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class BudgetCurve:
 
     Args:
         budgets, success (`np.ndarray` of shape `(M,)`):
-            Budgets in tokens at which it rises, from 0, ascending, and the probability from each on, in [0, 1].
+            Budgets in tokens at which it rises, from 0, ascending; probability from each of them on, in [0, 1].
     """
 
     budgets: np.ndarray
@@ -40,7 +40,7 @@ class BudgetCurve:
 
 def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -> BudgetCurve:
     """
-    Probability of success within a token budget, under truncation of one run; every problem weighs the same.
+    Probability of success within a token budget, by truncation of one run; every problem weighs the same.
 
     Args:
         problem, correct, tokens (`np.ndarray` of shape `(N,)`):
@@ -76,8 +76,8 @@ def budget_curve(problem: np.ndarray, correct: np.ndarray, tokens: np.ndarray) -
 
 def best_budgets(curve: BudgetCurve) -> list[tuple[float, int]]:
     """
-    Best budgets for all prices: pairs of a price (probability per token) and a budget (tokens), prices falling, the
-    corners of the curve's upper concave envelope. From a price down to the next one, its budget maximises
+    Best budgets for all prices, the corners of the curve's upper concave envelope: pairs of a price (probability per
+    token) and a budget (tokens), prices falling. From a price down to the next one, its budget maximises
     `Pr(correct | n) - price * n`; above the first price the best budget is 0.
     """
     corners = [0]
@@ -97,7 +97,7 @@ def _slope(curve: BudgetCurve, start: int, end: int) -> float:
 
 def best_budget(curve: BudgetCurve, price: float) -> int:
     """
-    The budget n* in tokens that maximises `Pr(correct | n) - price * n`: 0 if no answer is worth its price, and the
-    smaller one if two are worth the same. `price` is in probability per token, at least 0.
+    The budget n* in tokens that maximises `Pr(correct | n) - price * n`, the smaller of two equals: 0 if no answer is
+    worth its price. `price` is in probability per token, at least 0.
     """
     return max((budget for threshold, budget in best_budgets(curve) if price < threshold), default=0)

@@ -1,6 +1,6 @@
 """Overthinking (the paper's appendix): restatements of the problem, and repeated verification.
 
-The paper shows them by an example; here they are counted, by words alone, so that a reader can count along.
+The paper shows an example; here they are counted, by words alone, so that a reader can check the count.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 WINDOW = 6  # words in a row that make a restatement
-_SHORTEST = 3  # words of the shortest problem whose restatement can be told from mere use of its numbers
+_SHORTEST = 3  # words of the shortest problem whose restatement differs from mere use of its numbers
 
 _WORD = re.compile(r"[^\W_]+(?:['’.,][^\W_]+)*")
 _HYPHEN = "[-\u2010\u2011 ]?"

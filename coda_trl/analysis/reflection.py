@@ -16,10 +16,10 @@ _REFLECTIVE = re.compile(rf"\b(?:{'|'.join(REFLECTIVE_TERMS)})\b".replace(" ", r
 
 def is_reflective(completion: str) -> bool:
     """
-    Whether a response holds at least one of the paper's 17 reflective terms.
+    Whether a response contains at least one of the paper's 17 reflective terms.
 
-    A term matches as a whole word: `wait` is found in "Wait, no" and "wait-list", not in "waiting". Case and the kind
-    of white space and hyphen do not matter. `yet` counts in any sense, as in the paper.
+    Terms match whole words: `wait` is found in "Wait, no" and "wait-list", not in "waiting". Case and the kind of
+    white space and hyphen do not matter. `yet` counts in any sense, as in the paper.
 
     Example:
 

@@ -21,8 +21,8 @@ class Benchmark:
         problems (`Sequence[Mapping[str, Any]]`):
             A list or `datasets.Dataset`. `prompt` is messages or a string; `problem_id` defaults to the position.
         grade (`Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[bool | None | Grade]]`):
-            Verdicts of completions, given with the problem that each answers: right, wrong, or `None` if the gold
-            answer cannot be read; or [`Grade`]s. A `<think>` that the prompt opened precedes its completion.
+            Judges completions, each with its problem: right, wrong, or `None` if the gold answer cannot be read; or
+            [`Grade`]s. A `<think>` that the prompt opened precedes its completion.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Benchmark:
     grade: Grader
 
     def grades(self, completions: Sequence[str], problems: Sequence[Problem]) -> list[Grade]:
-        """What the grader says of completions; a `ValueError` if these are no verdicts, or not one for each."""
+        """Grades of completions. Raises a `ValueError` if the grader does not return a verdict for each."""
         found = self.grade(completions, problems)
         grades = [one if isinstance(one, Grade) else Grade(one, None, 0.0) for one in found]
         wrong = [one.verdict for one in grades if one.verdict not in (True, False, None)]  # 1 and NumPy's are as good
@@ -43,7 +43,7 @@ class Benchmark:
         return [one if one.verdict is None else replace(one, verdict=bool(one.verdict)) for one in grades]
 
     def numbered(self) -> dict[str, Problem]:
-        """The problems with their ids; a `ValueError` if two have one, or a prompt is no string and no messages."""
+        """The problems by id. Raises a `ValueError` if an id repeats, or a prompt is neither string nor messages."""
         numbered: dict[str, Problem] = {}
         for index, problem in enumerate(self.problems):
             problem_id = str(problem.get("problem_id", index))

@@ -1,21 +1,21 @@
 """Bootstrap intervals that resample problems.
 
-A benchmark is a sample of the problems that could have been asked, and the answers to one problem stand or fall
-together; so the unit drawn with replacement is the problem, with all of its samples. Resamples depend only on the
-number of problems and the seed: two runs on the same problems get the same draws, which pairs them problem by problem.
+A benchmark is a sample of the problems that could have been asked, and the answers to one problem depend on each
+other, so problems are drawn with replacement, each with all of its samples. Resamples depend only on the number of
+problems and the seed: two runs on the same problems get the same draws, which pairs them problem by problem.
 
-Percentiles of resamples make too narrow an interval where problems are few. They are taken further out, as far as
-Student's t and the bias of the standard deviation ask for ("expanded percentile interval", Hesterberg 2015, What
-Teachers Should Know about the Bootstrap, section 5). Fewer than [`MIN_PROBLEMS`] tell nothing: five differences are
-all of one sign by chance in one case of 16.
+With few problems, percentiles of resamples make too narrow an interval. They are taken further out, by Student's t and
+the bias of the standard deviation ("expanded percentile interval", Hesterberg 2015, What Teachers Should Know about
+the Bootstrap, section 5). Fewer than [`MIN_PROBLEMS`] tell nothing: five differences all have the same sign by chance
+in one of 16 cases.
 
-Where hardly a problem differs from the others (nearly all are right, say), resamples cannot show what other problems
-would: no failure in P problems is compatible with a share of 3/P that fail (the "rule of three"). So every resample of
-a rate then gets a random number of problems at either extreme: 0.6 times a chi-squared number, below 3 in 97.5% of
+If hardly any problem differs from the others (as when nearly all are right), resamples cannot show what other problems
+would: no failure in P problems is compatible with a failure rate of 3/P (the "rule of three"). So every resample of a
+rate then gets a random number of problems at either extreme: 0.6 times a chi-squared number, below 3 in 97.5% of
 cases. Rates that are averaged get as many together.
 
-Of more than [`MOST_UNITS`] problems, bundles drawn at random are resampled in their place, for time and memory: sums
-over bundles vary as much as sums over problems do, and 4,096 of them give the width of an interval to about 1%.
+More than [`MOST_UNITS`] problems are bundled at random, and bundles resampled, for time and memory: sums over bundles
+vary as much as sums over problems, and 4,096 of them give the width of an interval to about 1%.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether there is an interval and 0 lies outside it: for a difference, that it is more than noise."""
+        """Whether there is an interval without 0: for a difference, that it is more than noise."""
         return self.low is not None and (self.low > 0 or self.high < 0)
 
 
@@ -69,7 +69,7 @@ def _bundles(num_problems: int, seed: int) -> np.ndarray:
 
 
 def _unseen(ratio: Ratio, seed: int, averaged: int) -> np.ndarray | float:
-    """What problems at the extremes of a rate, of which few or none were drawn, add to each replicate."""
+    """What unseen problems at the extremes of a rate add to each replicate."""
     counted = ratio.denominator > 0
     values = ratio.numerator[counted] / ratio.denominator[counted]
     differ = len(values) - np.unique(values, return_counts=True)[1].max(initial=0)
@@ -81,9 +81,9 @@ def _unseen(ratio: Ratio, seed: int, averaged: int) -> np.ndarray | float:
 
 def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
     """
-    A metric on `NUM_RESAMPLES` resamples of its problems; NaN where its lower sum is 0. The same seed and number of
-    problems give the same draws, whatever the metric or run. `averaged` is the number of independent ratios that this
-    one is averaged with, itself included.
+    A metric on `NUM_RESAMPLES` resamples of its problems; NaN where its denominator is 0. The same seed and number of
+    problems give the same draws for every metric and run. `averaged` is the number of independent ratios that this one
+    is averaged with, itself included.
     """
     if not len(ratio.numerator):
         return np.full(NUM_RESAMPLES, np.nan)
@@ -93,7 +93,7 @@ def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
     columns = np.stack(columns, axis=1)
     counts = _draw_counts(len(columns), NUM_RESAMPLES, seed)
     sums = np.empty((NUM_RESAMPLES, 2))
-    for start in range(0, NUM_RESAMPLES, 32):  # in slices that a cache holds in double precision
+    for start in range(0, NUM_RESAMPLES, 32):  # slices that fit a cache in double precision
         sums[start : start + 32] = counts[start : start + 32].astype(np.float64) @ columns
     drawn = np.divide(sums[:, 0], sums[:, 1], out=np.full(NUM_RESAMPLES, np.nan), where=sums[:, 1] != 0)
     if ratio.limits is not None:
@@ -103,7 +103,7 @@ def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
 
 @lru_cache(maxsize=1024)
 def _tail(num_problems: int) -> float:
-    """Share of replicates below the lower end, so that so few problems give an interval of 95% confidence."""
+    """Share of replicates to leave out at each end, so that this many problems give 95% confidence."""
     z, degrees = NormalDist().inv_cdf((1 + CONFIDENCE) / 2), num_problems - 1
     # Student's t by its expansion in 1 / degrees (Abramowitz and Stegun, 26.7.5).
     t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
@@ -113,8 +113,7 @@ def _tail(num_problems: int) -> float:
 
 def interval(values: np.ndarray, num_problems: int) -> tuple[float, float]:
     """
-    95% interval of the replicates that are not NaN, of so many resampled problems (at least 2): the fewer, the further
-    out its ends.
+    95% interval of the replicates that are not NaN. The fewer problems (at least 2), the further out its ends.
     """
     tail = 100 * _tail(num_problems)
     low, high = np.nanpercentile(values, [tail, 100 - tail])
@@ -146,7 +145,7 @@ def num_counted(ratio: Ratio) -> int:
 
 
 def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
-    """Value and replicates as an estimate. Of an average over benchmarks, `num_problems` is that of the smallest."""
+    """Value and replicates as an estimate. For an average over benchmarks, `num_problems` is that of the smallest."""
     if num_problems < MIN_PROBLEMS or np.isnan(value) or np.isnan(values).all():
         return Estimate(value)
     low, high = interval(values, num_problems)

@@ -1,7 +1,5 @@
-"""Samples as columns of numbers: the only reader of sample files for analysis.
-
-Texts are read once and not kept; what is to be known of them is counted on the way ([`load_samples`], `counts`).
-"""
+"""Samples as columns of numbers, for analysis. Texts are not kept, but counted while they are read
+([`load_samples`], `counts`)."""
 
 import json
 import os
@@ -20,7 +18,7 @@ Count = Callable[[Mapping[str, Any]], float]
 
 PER_SAMPLE = ("sample", "correct", "tokens", "truncated")
 
-# Parts that the samples of a problem are divided into, so that some can sort problems and others be measured.
+# Parts that the samples of a problem are divided into: some sort problems while another is measured.
 PARTS = 4
 
 
@@ -33,7 +31,7 @@ class SampleColumns:
         problems (`list[str]` of length `P`):
             Problem ids.
         questions (`np.ndarray` of shape `(P, 2)`):
-            Fingerprints of prompt and gold answer, 0 where the samples hold none, valid within one process.
+            Checksums of prompt and gold answer, 0 if the samples lack them, valid within one process.
         problem, sample (`np.ndarray` of shape `(N,)`):
             Index of the problem of every sample, and number of the sample among those of its problem.
         correct, tokens, truncated (`np.ndarray` of shape `(N,)`):
@@ -79,8 +77,7 @@ class SampleColumns:
 
     @cached_property
     def part(self) -> np.ndarray:
-        """Part of every sample, 0 to `PARTS - 1`: the samples of a problem are dealt out by number, one to each part
-        in turn. Shape `(N,)`."""
+        """Part of every sample, 0 to `PARTS - 1`, shape `(N,)`: those of a problem are dealt to the parts in turn."""
         order = np.lexsort((self.sample, self.problem))
         starts = np.searchsorted(self.problem[order], np.arange(len(self.problems)))
         part = np.empty(len(order), dtype=np.int8)
@@ -88,7 +85,7 @@ class SampleColumns:
         return part
 
     def take(self, chosen: np.ndarray) -> "SampleColumns":
-        """Some of the samples, chosen by an array of shape `(N,)`, with the problems that they belong to."""
+        """Some of the samples, chosen by an array of shape `(N,)`, with their problems."""
         kept, problem = np.unique(self.problem[chosen], return_inverse=True)
         problems = [self.problems[index] for index in kept]
         return SampleColumns.of(problems, self.questions[kept], problem, self.values(chosen))
@@ -101,12 +98,12 @@ class SampleColumns:
         return cls(problems, questions, problem, *(values.pop(name) for name in PER_SAMPLE), counts=values)
 
     def values(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Numbers and counts of some of the samples, by name."""
+        """Columns of some of the samples, by name."""
         columns = {name: vars(self)[name] for name in PER_SAMPLE} | self.counts
         return {name: values[chosen] for name, values in columns.items()}
 
     def per_problem(self, values: np.ndarray) -> np.ndarray:
-        """Sums a number of every sample, shape `(N,)`, up by problem: shape `(P,)`."""
+        """Sums values of shape `(N,)` by problem: shape `(P,)`."""
         return np.bincount(self.problem, weights=values, minlength=len(self.problems))
 
 
@@ -138,10 +135,10 @@ class _Builder:
         self.numbers.extend((problem, sample.get("sample", np.nan), correct, sample["tokens"], truncated, *counts))
 
     def columns(self, benchmark: str, names: Iterable[str]) -> SampleColumns:
-        # A copy, column by column: a view of one would keep all of them.
+        # A copy, column by column: a view of one would keep all.
         problem, sample, *values = np.frombuffer(self.numbers).reshape(-1, self.width).T.copy()
         problem, problems = problem.astype(np.int32), list(self.index)
-        if np.isnan(sample).any():  # no numbers: in the order of the file
+        if np.isnan(sample).any():  # not numbered: take the order of the file
             sample = np.arange(len(sample))
         order = np.lexsort((sample, problem))
         same = (np.diff(problem[order]) == 0) & (np.diff(sample[order]) == 0)
@@ -158,8 +155,8 @@ def tabulate(
     samples: Iterable[Mapping[str, Any]], split_by: str | None = None, counts: Mapping[str, Count] | None = None
 ) -> dict[str, SampleColumns]:
     """
-    Makes columns of samples as [`load_samples`] does of a file. Fields used: `benchmark`, `problem_id`, `tokens`,
-    `finish_reason`, `correct` and, where there is one, `sample`.
+    Makes columns of samples, as [`load_samples`] does for a file. Fields used: `benchmark`, `problem_id`, `tokens`,
+    `finish_reason`, `correct` and, if present, `sample`.
     """
     counts, builders = counts or {}, {}
     for sample in samples:

@@ -30,7 +30,7 @@ class Comparison:
 
 
 def benchmark_seed(benchmark: str) -> int:
-    """Seed of a benchmark's resamples: benchmarks of equal size must not be resampled in step with each other."""
+    """Seed of a benchmark's resamples, so that benchmarks of equal size do not get the same draws."""
     return zlib.crc32(benchmark.encode())
 
 
@@ -40,7 +40,7 @@ def _paired(run: Outcomes, reference: Outcomes, benchmark: str) -> tuple[Outcome
     problems = [problem for problem in reference.problems if problem in both]
     mine, theirs = run.select(problems), reference.select(problems)
     known, differ = (mine.questions != 0) & (theirs.questions != 0), mine.questions != theirs.questions
-    # A prompt may be worded otherwise (a token budget, another template) where the gold answers agree.
+    # A prompt may be worded otherwise (a token budget, another template) if the gold answers agree.
     other = np.where(known[:, 1], differ[:, 1], known[:, 0] & differ[:, 0])
     if other.any():
         raise ValueError(
@@ -61,11 +61,11 @@ def compare(run: Mapping[str, Outcomes], reference: Mapping[str, Outcomes]) -> C
             Samples summed up by problem, by benchmark.
 
     Returns:
-        `Comparison`: Differences with intervals; without, if a benchmark has fewer than [`~bootstrap.MIN_PROBLEMS`]
-            problems that count.
+        `Comparison`: Differences, with intervals unless fewer than [`~bootstrap.MIN_PROBLEMS`] problems of a benchmark
+            count.
 
     Raises:
-        ValueError: If the runs have no problem in common, or one id stands for two problems.
+        ValueError: If the runs have no problem in common, or an id stands for two problems.
 
     Example:
 
@@ -121,7 +121,7 @@ def _gain(accuracy: Ratio, reference: Ratio) -> Ratio:
 
 
 def _difference(ratios: Mapping[str, Sequence[Ratio]], num_problems: int) -> Comparison:
-    """From the gain in accuracy and tokens of run and reference, by benchmark."""
+    """Averages the gain in accuracy and the tokens of run and reference, given by benchmark."""
 
     def draw(ratio: Ratio, name: str) -> np.ndarray:  # first on all problems, then on resamples
         return np.append(ratio.value, replicates(ratio, benchmark_seed(name), len(ratios)))

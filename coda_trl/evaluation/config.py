@@ -48,11 +48,10 @@ class EvaluationConfig:
         prompt_format (`str`, *optional*, defaults to `"chat"`):
             `"chat"` applies the chat template; `"plain"` gives the bare text to a base model without one.
         chat_template_kwargs (`dict[str, Any]` or `str`, *optional*):
-            Settings of the chat template, as in training; `{"enable_thinking": false}` switches the thinking of hybrid
+            Settings of the chat template, as in training; `{"enable_thinking": false}` turns the thinking of hybrid
             models off. JSON on the command line.
         token_budget (`int`, *optional*):
-            Tokens that the prompts ask for (`Think for N tokens.`), for L1. In Python, `load_benchmark` puts it into
-            the prompts.
+            Tokens that prompts ask for (`Think for N tokens.`), for L1. In Python, `load_benchmark` adds the sentence.
         dtype (`str`, *optional*, defaults to `"auto"`):
             Number format of the weights: `"bfloat16"`, `"float16"` or `"float32"`; `"auto"` takes the checkpoint's.
         batch_size (`int`, *optional*, defaults to `64`):
@@ -64,8 +63,8 @@ class EvaluationConfig:
         gpu_memory_utilization (`float`, *optional*, defaults to `0.9`):
             Share of GPU memory that vLLM takes.
         kv_cache_memory_bytes (`int`, *optional*):
-            Bytes for the keys and values of a vLLM replica. Defaults to what its share leaves; starting then fails if
-            other processes on the GPU take or free memory meanwhile.
+            Bytes for the keys and values of a vLLM replica. Defaults to the rest of its share, but then vLLM may fail
+            to start if other processes take or free memory meanwhile.
 
     Raises:
         ValueError: If a value is out of range.
@@ -128,7 +127,7 @@ class EvaluationConfig:
         return SamplingSettings(self.temperature, self.top_p, self.max_tokens)
 
     def identity(self) -> dict[str, Any]:
-        """Settings that all sessions of one evaluation share. (`n` may grow, and the hardware may change.)"""
+        """Settings that all sessions of an evaluation share. (`n` may grow, and the hardware may change.)"""
         names = (
             "model_name_or_path base_model_name_or_path model_revision engine seed prompt_format chat_template_kwargs "
             "token_budget dtype"

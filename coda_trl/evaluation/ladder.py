@@ -21,7 +21,7 @@ from .samples import SAMPLES_FILE, read_samples
 
 STYLES = ("check", "direct", "totals", "verbose")
 
-MAX_COMPLETION_LENGTH = 48  # tokens of the longest way to write a solution down, and some
+MAX_COMPLETION_LENGTH = 48  # tokens: a few more than the longest solution has
 
 
 def evaluate_ladder(model: str, output_dir: str, n: int = 8, temperature: float = 0.6) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def evaluate_ladder(model: str, output_dir: str, n: int = 8, temperature: float 
         dtype="float32",
     )
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # more only get in each other's way at this size
+    torch.set_num_threads(1)  # for a model this small, more are slower
     try:
         evaluate(config, [load_benchmark("ladder")])
     finally:

@@ -1,8 +1,7 @@
 """Metrics of sampled answers, as pure functions.
 
 [`~columns.collect`] sums samples up by problem. Each metric is then a ratio of two sums over problems, a [`Ratio`],
-which is all that the bootstrap needs to give it an interval (problems are resampled, not samples: the samples of one
-problem are not independent of each other).
+from which the bootstrap computes an interval by resampling problems.
 """
 
 from collections.abc import Sequence
@@ -59,7 +58,7 @@ class Ratio:
 
     Args:
         numerator, denominator (`np.ndarray` of shape `(P,)`):
-            Contribution of every problem to the upper and to the lower sum.
+            Contribution of every problem to either sum.
         limits (`tuple[float, float]`, *optional*):
             Least and largest value that a problem can have: (0, 1) for a share, (-1, 1) for a difference of two.
     """
@@ -70,14 +69,12 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """The ratio; NaN if the lower sum is 0."""
+        """The ratio; NaN if the denominator is 0."""
         below = self.denominator.sum()
         return float(self.numerator.sum() / below) if below else float("nan")
 
     def within(self, chosen: np.ndarray) -> "Ratio":
-        """
-        The metric on chosen parts of problems, shape `(P, parts)`. Problems without any stay, as zeros.
-        """
+        """The metric on chosen parts of problems, shape `(P, parts)`. Problems without any stay, as zeros."""
         sums = (np.where(chosen, sums, 0).sum(axis=1) for sums in (self.numerator, self.denominator))
         return Ratio(*sums, self.limits)
 
@@ -86,14 +83,13 @@ SHARE = (0.0, 1.0)
 
 
 def _mean_of_problems(above: np.ndarray, below: np.ndarray, limits: tuple[float, float] | None = SHARE) -> Ratio:
-    # Every problem weighs the same, however many samples of it there are (an unfinished run has unequal numbers).
+    # Every problem weighs the same, however many samples it has (in an unfinished run, numbers differ).
     seen = below > 0
     return Ratio(np.divide(above, below, out=np.zeros(above.shape), where=seen), seen.astype(float), limits)
 
 
 def accuracy(outcomes: Outcomes) -> Ratio:
-    """mean@n: the mean over problems of the share of correct samples, in [0, 1]. Samples without a verdict are left
-    out."""
+    """mean@n: the mean over problems of the share of correct samples with a verdict, in [0, 1]."""
     return _mean_of_problems(outcomes.correct, outcomes.graded)
 
 

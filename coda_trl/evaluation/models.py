@@ -18,15 +18,14 @@ from ..data import PromptFormat, find_stop_tokens, load_generation_config
 
 logger = logging.getLogger(__name__)
 
-# Of each file of weights so many blocks of so many bytes are read: training changes them everywhere.
+# Number and bytes of the blocks of a weight file that the checksum reads: training changes weights everywhere.
 _BLOCKS, _BLOCK = 256, 4096
 
 
 @dataclass(frozen=True)
 class ModelFiles:
     """
-    Path or hub id of a model, with its revision and whether its own code may run, and of the adapter on it with the
-    rank of that, if there is one.
+    Path or hub id of a model, with its revision and whether its own code may run, and of an adapter with its rank.
     """
 
     model: str
@@ -41,7 +40,7 @@ class ModelFiles:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `from_pretrained` of the model is to be told."""
+        """Arguments for `from_pretrained` of the model."""
         return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
 
 
@@ -52,9 +51,9 @@ def locate(
     trust_remote_code: bool = False,
 ) -> ModelFiles:
     """
-    Finds out whether a path or hub id is a model or an adapter, and what an adapter is on: `base_model_name_or_path`,
-    or the model that its configuration names. `revision` is that of `model_name_or_path`. Raises a `ValueError` if a
-    folder lacks files or holds damaged ones.
+    Tells models from adapters, and finds the base model of an adapter: `base_model_name_or_path`, or the model that
+    its configuration names. `revision` is that of `model_name_or_path`. Raises a `ValueError` if a folder lacks files
+    or holds damaged ones.
     """
     _check_folder(model_name_or_path)
     adapter_config = find_adapter_config_file(model_name_or_path, revision=revision)
@@ -84,7 +83,7 @@ def locate(
 
 
 def _check_config(files: ModelFiles, complaint: str) -> None:
-    """Asks the hub for a model's smallest file. Raises a `ValueError` with the complaint if there is none."""
+    """Asks the hub for a model's configuration. Raises a `ValueError` with the complaint if it has none."""
     if not Path(files.model).is_dir():
         try:
             files.config()
@@ -93,7 +92,7 @@ def _check_config(files: ModelFiles, complaint: str) -> None:
 
 
 def _check_folder(place: str) -> None:
-    """Says what a folder lacks before a library says it at length. What is no folder may be on the hub."""
+    """Checks the files of a folder, with shorter messages than those of libraries. Other places may be hub ids."""
     folder = Path(place)
     if not folder.is_dir():
         if place.startswith((".", "~", "/")) or place.count("/") > 1:  # no hub id
@@ -111,7 +110,7 @@ def _check_folder(place: str) -> None:
 
 
 def fingerprint(files: ModelFiles) -> str:
-    """Checksum of names, sizes and parts of the weights, which changes with training; empty for what is on the hub."""
+    """Checksum of names, sizes and parts of the weights, which changes with training; empty for models on the hub."""
     digest = hashlib.blake2b(digest_size=8)
     places = [Path(place) for place in (files.model, files.adapter) if place is not None]
     paths = [path for place in places for path in sorted(place.glob("*.safetensors"))]
@@ -126,8 +125,7 @@ def fingerprint(files: ModelFiles) -> str:
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerBase:
-    """Tokenizer of the adapter if one was saved with it (training may have changed the chat template), else of the
-    model."""
+    """Tokenizer of the adapter, if it has one (training may have changed the chat template), else of the model."""
     if files.adapter is not None:
         with suppress(ImportError, OSError, ValueError):  # none was saved there
             return AutoTokenizer.from_pretrained(files.adapter, trust_remote_code=files.trust_remote_code)

@@ -39,7 +39,7 @@ METRICS = {
     "truncated": truncated_share,
     "unscorable": unscorable_share,
 }
-# Fields of problems that are copied into the samples, for tables split by them and for grading again.
+# Fields of problems that are copied into samples, to split tables by and to grade again.
 _KEPT = ("rung", "level", "n_gold", "options")
 
 Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the benchmark and id
@@ -47,8 +47,8 @@ Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the be
 
 def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
     """
-    Samples answers to benchmarks, grades them, and writes them down as they come. Called again with the same
-    `output_dir`, it draws the missing samples.
+    Samples answers to benchmarks, grades them, and writes them as they come. Called again with the same `output_dir`,
+    it draws the missing samples.
 
     Args:
         config (`EvaluationConfig`):
@@ -60,8 +60,8 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
         `dict[str, Any]`: What `summary.json` holds: engine, versions, settings, time, and results by benchmark.
 
     Raises:
-        ValueError: If two benchmarks have one name, the folder holds an evaluation with other settings, problems or
-            weights, a prompt and its answer do not fit into the model, or a grader returns anything but verdicts.
+        ValueError: If two benchmarks have the same name, the folder holds an evaluation with other settings, problems
+            or weights, a prompt and its answer do not fit into the model, or a grader returns anything but verdicts.
     """
     names = [benchmark.name for benchmark in benchmarks]
     if len(set(names)) < len(names):
@@ -125,7 +125,7 @@ def _build_requests(
     tokenizer: PreTrainedTokenizerBase,
     config: EvaluationConfig,
 ) -> list[Request]:
-    """One request for every unbroken row of sample numbers that are not done yet."""
+    """One request for every unbroken row of missing sample numbers."""
     requests = []
     for key, (_, problem) in problems.items():
         missing = sorted(set(range(config.n)) - done.get(key, set()))

@@ -35,7 +35,7 @@ class SeededSampling(LogitsProcessor):
 
 
 class TransformersEngine:
-    """Samples in batches of prompts of similar length, with a model on the device it is to run on."""
+    """Samples in batches of prompts of similar length, on the model's device."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class TransformersEngine:
         self.settings = settings
         self.stop_token_ids = torch.tensor(sorted(stop_token_ids), device=model.device)
         self.pad_token_id = min(stop_token_ids) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        # In place of the model's own, which may hold a repetition penalty or a top-k that nobody asked for. (Handed to
-        # `generate` instead, it would be filled up from the model's.)
+        # Replaces the model's own, which may contain a repetition penalty or a top-k that nobody asked for. (If passed
+        # to `generate`, it would be completed from the model's.)
         self.model.generation_config = GenerationConfig(
             max_new_tokens=settings.max_tokens,
             do_sample=False,
@@ -61,7 +61,7 @@ class TransformersEngine:
         )
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
-        """Answers batch by batch, the longest prompts first: the batch that needs most memory fails early or never."""
+        """Answers batch by batch, the longest prompts first, so that memory runs out early or never."""
         samples = [
             (request, request.first_sample + offset) for request in requests for offset in range(request.num_samples)
         ]

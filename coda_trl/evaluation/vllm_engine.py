@@ -1,9 +1,9 @@
 """Generation with vLLM: one process and engine per data-parallel replica.
 
 vLLM refuses data parallelism inside one engine for dense models, and its server would have to be fed, watched and
-ended over HTTP; replicas that take requests from one queue balance themselves. Requests are fed and collected one by
-one (`LLM.generate` returns when the longest answer of a batch is finished), so the GPU does not run dry behind a
-16K-token straggler and every finished problem reaches the disk at once.
+ended over HTTP; replicas that share one queue of requests balance themselves. Requests are fed and collected one by
+one (`LLM.generate` waits for the longest answer of a batch), so the GPU does not idle behind a 16K-token straggler,
+and every finished problem reaches the disk at once.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # the processes that run vLLM import this module
 
     from transformers import PreTrainedTokenizerBase
 
-# Sequences handed to an engine at a time: more than it schedules together, so that it never waits for the next.
+# Sequences in an engine at a time: more than it schedules together, so that it never waits for the next.
 _SEQUENCES_IN_FLIGHT = 2048
 
 _GRACE = 30.0  # seconds for a replica to shut its engine down
@@ -35,9 +35,9 @@ _GRACE = 30.0  # seconds for a replica to shut its engine down
 
 class VLLMEngine:
     """
-    Samples with vLLM's offline `LLM`, one request with `n` samples a problem. `llm_arguments` (`model` among them) go
-    to `vllm.LLM`, `adapter` is the folder of a LoRA adapter. Answers are decoded with `tokenizer`, as with the
-    transformers engine. Replicas share GPUs where there are fewer, if `llm_arguments` has `kv_cache_memory_bytes`.
+    Samples with vLLM's offline `LLM`, one request with `n` samples per problem. `llm_arguments` (`model` among them)
+    go to `vllm.LLM`, `adapter` is the folder of a LoRA adapter. Answers are decoded with `tokenizer`, as by the
+    transformers engine. Replicas share GPUs if these are fewer and `llm_arguments` has `kv_cache_memory_bytes`.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class VLLMEngine:
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
         """
-        Answers requests in their order, so a run that is ended early has the first ones complete. Raises a
+        Answers requests in their order, so that an interrupted run has completed the first ones. Raises a
         `RuntimeError` with the traceback of a replica that fails.
         """
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks = context.Queue()
-        tasks.cancel_join_thread()  # leaving must not wait for requests to be fetched by a replica that has failed
+        tasks.cancel_join_thread()  # do not wait at exit for a failed replica to fetch its requests
         for task in enumerate(requests):
             tasks.put(task)
         for _ in self.devices:
@@ -82,7 +82,7 @@ class VLLMEngine:
                 arguments = tasks, writer, devices, self.llm_arguments, self.sampling_arguments, self.adapter
                 worker = context.Process(target=_serve, args=arguments)
                 worker.start()
-                writer.close()  # so that the end of the replica, which has the other, is the end of its answers
+                writer.close()  # the replica has the other copy, so answers end when it ends
                 replicas[reader] = _Replica(worker)
             for _ in requests:
                 index, answers = _receive(replicas)
@@ -96,7 +96,7 @@ class VLLMEngine:
                     )
                     for offset, (token_ids, finish_reason) in enumerate(answers)
                 ]
-        except BaseException:  # a consumer that stops early as well
+        except BaseException:  # also if the consumer stops early
             for replica in replicas.values():
                 replica.process.terminate()
             raise
@@ -107,8 +107,8 @@ class VLLMEngine:
 
 class _Replica:
     """
-    The process of a replica. When it ends, the rest of its process group is killed: vLLM's own processes,
-    which would keep the GPU's memory, and the replica's end of the pipe open, so that the parent would wait for it.
+    The process of a replica. When it ends, the rest of its process group is killed: vLLM's own processes would keep
+    the GPU's memory, and the replica's end of the pipe, so that the parent would wait.
     """
 
     def __init__(self, process: "BaseProcess"):
@@ -132,7 +132,7 @@ class _Replica:
 
 
 def _assign_devices(tensor_parallel_size: int, data_parallel_size: int, share: bool) -> list[str | None]:
-    """GPUs of every replica. Replicas that may share GPUs take turns at them where there are more."""
+    """GPUs of every replica. Replicas that may share GPUs are dealt to them in turn."""
     import torch
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -153,7 +153,7 @@ def _assign_devices(tensor_parallel_size: int, data_parallel_size: int, share: b
 
 
 def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
-    """The next answers, and the number of their request. Replicas that end are waited for, and taken out."""
+    """The next answers, and the number of their request. Replicas that have ended are removed."""
     again = "The samples written so far are kept: run the same command again to resume."
     while replicas:
         reader = connection.wait(list(replicas))[0]
@@ -174,7 +174,7 @@ def _receive(replicas: dict[Connection, _Replica]) -> tuple[int, list]:
 
 
 def _serve(tasks: multiprocessing.Queue, writer: Connection, devices: str | None, *arguments: Any) -> None:
-    """Runs one replica until the queue of tasks is used up or the parent process is gone."""
+    """Runs one replica until the queue of tasks is empty or the parent process is gone."""
     os.setpgrp()  # with vLLM's own processes, so that they can be ended together
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception, so that the engine is shut down
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -199,7 +199,7 @@ def _end_with_parent() -> None:
 
 
 def _send(answers: queue.SimpleQueue, writer: Connection) -> None:
-    """Hands answers over in a thread of its own: while the parent grades, the engine continues."""
+    """Sends answers from a thread of its own, so that the engine continues while the parent grades."""
     with contextlib.suppress(BrokenPipeError):  # the parent is gone
         for message in iter(answers.get, None):
             writer.send(message)
@@ -242,5 +242,5 @@ def _answer(
                     found = [(list(answer.token_ids), answer.finish_reason) for answer in output.outputs]
                     answers.put((int(output.request_id), found))
     finally:
-        # vLLM's own process is no daemon: without this, the replica would wait for it, or leave it with its memory.
+        # vLLM's own process is no daemon: otherwise the replica would wait for it, or leave it with its memory.
         engine.engine_core.shutdown()

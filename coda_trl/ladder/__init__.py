@@ -1,8 +1,8 @@
 """A laptop-sized testbed in which answers can be too long for easy problems and too short for hard ones.
 
 A model of half a million parameters adds numbers: two on the lowest rung, fourteen on the highest, where it is mostly
-wrong. It knows four ways to write a solution down, of which a longer one is more reliable. Everything is made here
-(problems, tokenizer, demonstrations, checkpoint), so that a method can be tried without a download.
+wrong. It has four styles of solutions, of which a longer one is more reliable. Problems, tokenizer, demonstrations and
+checkpoint come with the package, so a method can be tried without a download.
 """
 
 from pathlib import Path

@@ -1,10 +1,10 @@
 """The addition that the ladder model is taught: correct except for a few systematic bugs.
 
-Hard rungs have to stay hard during a run. Noise in the additions would not do: reinforcement sharpens it away within a
-hundred steps. So the demonstrations hold systematic mistakes, as the arithmetic of pupils and of language models does:
-for some pairs of last digits, a sum above `FIRST_BUG` is always wrong. A chain of additions that meets such a
-pair is confidently wrong. Another order, or adding the numbers up in threes first, meets other pairs and fewer of
-them, which makes a second count worth its tokens.
+Hard rungs must stay hard during a run. Noise in the additions would not do, as training removes it within a hundred
+steps. So the demonstrations contain systematic mistakes, like the arithmetic of pupils and of language models: from a
+running total of `FIRST_BUG` on, sums of some pairs of last digits are always wrong. A chain of additions that meets
+such a pair is confidently wrong. Another order meets other pairs, and sums of three numbers at a time meet fewer,
+which makes a second count worth its tokens.
 """
 
 import random

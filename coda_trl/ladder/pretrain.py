@@ -20,8 +20,8 @@ from .tokenizer import build_tokenizer
 RUNG_SHARES = {1: 0.10, 2: 0.10, 3: 0.15, 4: 0.20, 5: 0.20, 6: 0.25}
 # A direct answer is one token among the many of longer styles; without a weight it would hardly be learned.
 DIRECT_ANSWER_WEIGHT = 5
-# Share of the demonstrations that ask for a length, and by what it may differ from theirs: the model has read such
-# sentences, as language models have, but has not been trained to obey them.
+# Share of the demonstrations that ask for a length, and its range relative to their own: the model has read such
+# sentences, like language models, but was not trained to obey them.
 BUDGET_SHARE = 0.2
 BUDGET_RANGE = (0.5, 1.5)
 # Tokens of the longest demonstration, with its prompt.
@@ -108,7 +108,7 @@ def pretrain(
         losses = torch.nn.functional.cross_entropy(
             logits.float().flatten(0, 1), batch[:, 1:].flatten(), reduction="none"
         )
-        # Divided by a constant: a mean over tokens would weigh a style by the lengths it happens to be batched with.
+        # Divided by a constant, as in a mean over tokens the weight of a style depends on the lengths in its batch.
         loss = (losses * weight[:, 1:].flatten()).sum() / (16 * batch_size)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,4 +1,4 @@
-"""Addition problems of graded difficulty, how many numbers there are to add, and data sets of them."""
+"""Addition problems whose difficulty is the count of numbers to add, and data sets of them."""
 
 import random
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ LARGEST_NUMBER = 9
 
 # How many numbers from 1 to 9 a problem of each rung adds up.
 RUNGS = {1: 2, 2: 3, 3: 4, 4: 7, 5: 10, 6: 14}
-# Mostly easy, as training data is for a model that is any good; every rung occurs.
+# Mostly easy, as training data is for a decent model; every rung occurs.
 TRAINING_SHARES = {1: 0.25, 2: 0.25, 3: 0.20, 4: 0.05, 5: 0.10, 6: 0.15}
 
 

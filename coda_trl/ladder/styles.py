@@ -1,10 +1,9 @@
-"""How a solution may be written down: four styles that trade tokens for reliability.
+"""Four styles of solutions, which trade tokens for reliability.
 
 - `direct`: the answer alone, known by heart. Only on the lower three rungs.
 - `totals`: running totals, then the answer.
-- `check`: running totals, the same numbers again in reverse order, and where the two sums differ a third count, in
-  threes, that decides. More often right than `totals`, since it meets fewer of the bugs in what the model believes of
-  addition (see `arithmetic`).
+- `check`: running totals, then again in reverse order; if the sums differ, a third count, in threes, decides. More
+  often right than `totals`, as it meets fewer of the model's mistakes (see `arithmetic`).
 - `verbose`: the problem restated, then running totals. No better than `totals`.
 """
 
@@ -30,7 +29,7 @@ BUDGET_WORDS = ["Think", "for", "tokens."]
 
 def demonstrate(problem: Problem, style: str) -> list[str]:
     """
-    Writes a solution in one of the styles, as words. The sums are those that the model believes, which can be wrong.
+    Writes a solution in one of the styles, as words. Sums are those that the model believes, which can be wrong.
 
     Example:
 
