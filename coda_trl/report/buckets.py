@@ -1,4 +1,4 @@
-"""The project's question: fewer tokens on easy problems, nothing lost on hard ones?"""
+"""Accuracy and tokens by difficulty: is anything saved on easy problems, or lost on hard ones?"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -17,7 +17,7 @@ from .style import draw_estimates, legend, panels
 
 
 def headline(comparison: ComparedRuns) -> Section:
-    """Accuracy and tokens on easy, medium and hard problems, and in words what changed against the reference."""
+    """Accuracy and tokens on easy, medium and hard problems, with the change against the reference in words."""
     section = Section("answer", "Easy problems shorter, hard problems kept?", "")
     if not comparison.views:
         section.missing = f"This needs {NEEDS}"
@@ -73,7 +73,7 @@ def _band_table(comparison: ComparedRuns) -> Table:
             row["Δ accuracy (points)"] = difference(result.accuracy_points)
             row["Δ tokens"] = difference(result.token_change, digits=0, unit="%", higher_is_better=None)
         rows.append(row)
-    if not fewer_pairs:  # the number of pairs is worth a column only where it is smaller
+    if not fewer_pairs:  # else the number of problems
         for row in rows:
             row.pop("Pairs", None)
     caption = (

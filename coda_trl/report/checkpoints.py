@@ -1,4 +1,4 @@
-"""Accuracy and tokens over the checkpoints of a training, where these were evaluated."""
+"""Accuracy and tokens over the evaluated checkpoints of a training."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ Courses = dict[str, dict[int, Run]]  # evaluations by step, by name of the train
 
 
 def checkpoints(comparison: ComparedRuns) -> Section:
-    """The runs called `NAME@checkpoint-STEP`, and `NAME` at the last step of its training log."""
+    """Runs called `NAME@checkpoint-STEP`, and `NAME` at the last step of its training log."""
     section = Section(
         "checkpoints",
         "Accuracy and tokens over checkpoints",

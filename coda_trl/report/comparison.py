@@ -1,4 +1,4 @@
-"""What the sections share: runs, reference, and the difficulty of each problem."""
+"""What sections share: runs, reference, and the difficulty of each problem."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ NEEDS = "at least two samples with a verdict (samples.jsonl) of a problem: some 
 
 @dataclass(frozen=True)
 class View:
-    """Some runs on problems that are sorted, for all of them alike, by the success rates of `sorters`."""
+    """Runs on problems that are sorted, the same way for all of them, by the success rates of `sorters`."""
 
     runs: list[Run]
     sorters: list[Run]
@@ -28,28 +28,27 @@ class View:
 
     @cached_property
     def sorting(self) -> Sorting:
-        """The problems that all sorting runs have, with their success rates."""
         return sort_problems([run.samples for run in self.sorters])
 
     @cached_property
     def thresholds_from(self) -> Run | None:
-        """The first run but the reference, or else the reference, whose training says what is easy and hard."""
+        """The run whose training sets the thresholds: the first but the reference that does, or else the reference."""
         return next((run for run in [*self.others, *self.runs] if run.thresholds), None)
 
     @property
     def thresholds(self) -> tuple[float, float]:
-        """Of easy and of hard; the paper's where no training says."""
+        """Thresholds of easy and of hard; the paper's if no training sets any."""
         return self.thresholds_from.thresholds if self.thresholds_from else PAPER_THRESHOLDS
 
     @cached_property
     def bands(self) -> dict[str, np.ndarray]:
-        """Easy, medium and hard ones, see [`Sorting.bands`]; without those in which a sorting run has no samples."""
+        """See [`Sorting.bands`]; without bands in which a sorting run has no samples."""
         bands = self.sorting.bands(*self.thresholds).items()
         return {band: chosen for band, chosen in bands if self.num_problems(chosen, *self.sorters)}
 
     @cached_property
     def columns(self) -> dict[str, SampleColumns]:
-        """Samples of the problems, over benchmarks, by run."""
+        """Samples of the sorted problems of all benchmarks, by run."""
         return {run.name: pool_problems(run.samples, self.sorting.keys) for run in self.runs}
 
     @property
@@ -71,32 +70,30 @@ class View:
         return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
 
     def num_problems(self, chosen: np.ndarray, *runs: Run) -> int:
-        """Number of problems with a chosen part that each of the runs (by default, any) has samples of."""
+        """Number of problems with a chosen part of which each of `runs` (by default, any run) has samples."""
         there = [self.parts(run).samples > 0 for run in runs or self.runs]
         there = np.all(there, axis=0) if runs else np.any(there, axis=0)
         return int((chosen & there).any(axis=1).sum())
 
     def describe(self, band: str) -> str:
-        """The band with its threshold."""
         easy, hard = (f"{round(100 * bound, 1):g}%" for bound in self.thresholds)
         return {"easy": f"easy (success ≥ {easy})", "medium": "medium", "hard": f"hard (success ≤ {hard})"}[band]
 
     @property
     def sorted_by(self) -> str:
-        """The sorting runs in words."""
         *others, last = (run.name for run in self.sorters)
         return f"{', '.join(others)} and {last}" if others else last
 
     @property
     def extent(self) -> str:
-        """How many problems are sorted, and of which benchmarks."""
+        """Number of sorted problems, in all and by benchmark."""
         there = self.sorting.sorted.any(axis=1)
         counts = Counter(self.sorting.keys[row][0] for row in np.flatnonzero(there))
         return f"{there.sum():,} problems: {', '.join(f'{name} ({count:,})' for name, count in counts.items())}"
 
 
 def count_problems(runs: Sequence[Run]) -> str:
-    """How many problems the numbers of each benchmark rest on, as a sentence; empty if no run has samples."""
+    """Number of problems by benchmark, as a sentence; empty if no run has samples."""
     by_run = {
         run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
         for run in runs
@@ -110,11 +107,10 @@ def count_problems(runs: Sequence[Run]) -> str:
 @dataclass(frozen=True)
 class ComparedRuns:
     """
-    The runs of a report, and the one of them that others are compared with (`None` for a single run).
+    The runs of a report, and the reference that the others are compared with (`None` for a single run).
 
-    Every comparison is sorted by the two runs that it compares, so that no other run moves its numbers, unless there
-    are `difficulty_runs`. `groups` holds benchmarks that are shown as one, `checkpoints` evaluations that are shown
-    over their steps alone.
+    Every comparison is sorted by its own two runs, so that no other run moves its numbers, unless there are
+    `difficulty_runs`. `groups` are benchmarks shown as one, `checkpoints` are evaluations shown only over their steps.
     """
 
     runs: list[Run]
@@ -125,7 +121,6 @@ class ComparedRuns:
 
     @property
     def others(self) -> list[Run]:
-        """The runs that are compared with the reference."""
         return [run for run in self.runs if run is not self.reference] if self.reference else []
 
     @property
@@ -134,13 +129,13 @@ class ComparedRuns:
 
     @cached_property
     def styles(self) -> dict[str, dict[str, Any]]:
-        """How each run is drawn, trainings of which there are only checkpoints included."""
+        """Drawing style of each run, and of trainings with only checkpoints."""
         names = [*(run.name for run in self.runs), *(run.checkpoint[0] for run in self.checkpoints)]
         return run_styles(list(dict.fromkeys(names)), self.reference.name if self.reference else None)
 
     @cached_property
     def views(self) -> list[View]:
-        """Runs on problems that are sorted for all of them alike, as far as any can be sorted."""
+        """One per comparison or, if there is none, per run; only those with sorted problems."""
         reference = self.reference if self.reference is not None and self.reference.samples else None
         if self.difficulty_runs:
             views = [View(self.sampled, list(self.difficulty_runs), reference)]
@@ -152,22 +147,20 @@ class ComparedRuns:
         return [view for view in views if view.bands]
 
     def in_bands(self, *bands: str) -> Iterator[tuple[str, View, Run]]:
-        """Each band with every run that may have samples in it, for each comparison."""
+        """Each band with every view that has it, and each of its runs."""
         return ((band, view, run) for band in bands for view in self.views if band in view.bands for run in view.runs)
 
     def label(self, view: View, run: Run) -> dict[str, str]:
-        """Entries of a table's row that say which run it is about, and if views differ, by whom sorted."""
+        """Entries of a table's row that name the run and, if views differ, the sorting runs."""
         sorted_by = {"Sorted by": view.sorted_by} if len(self.views) > 1 else {}
         return sorted_by | {"Run": run.name}
 
     @property
     def compared(self) -> list[tuple[View, Run]]:
-        """The runs that have samples to compare with the reference's."""
         return [(view, run) for view in self.views if view.reference for run in view.others]
 
     @property
     def difficulty(self) -> str:
-        """How problems were sorted, in sentences."""
         if self.difficulty_runs:
             how = f"Problems are sorted by the success rate of {self.views[0].sorted_by}"
             if len(self.difficulty_runs) > 1:
@@ -184,7 +177,6 @@ class ComparedRuns:
 
     @property
     def _thresholds(self) -> str:
-        """Where the thresholds are from, as a sentence."""
         known = dict.fromkeys(view.thresholds_from.name for view in self.views if view.thresholds_from)
         if not known:
             return "Thresholds are the defaults, as no settings.json says others."
@@ -193,19 +185,18 @@ class ComparedRuns:
 
     @property
     def extent(self) -> str:
-        """How many problems are sorted, and of which benchmarks, by view where that differs."""
+        """See [`View.extent`]; by view where that differs."""
         if len({view.extent for view in self.views}) == 1:
             return f"{self.views[0].extent}."
         return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
 
     @property
     def problems(self) -> str:
-        """See [`count_problems`]."""
         return count_problems(self.runs)
 
     @property
     def without_verdict(self) -> str:
-        """How many samples have no verdict, and what that means for accuracies; empty if all have one."""
+        """Number of samples without a verdict, as a sentence; empty if all have one."""
         counts = {
             run.name: sum(int(np.isnan(columns.correct).sum()) for columns in run.samples.values())
             for run in self.sampled

@@ -19,7 +19,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 @dataclass(frozen=True)
 class Cell:
     """
-    One entry of a table: `text` is shown, with `interval` beneath; `value`, `low` and `high` are unrounded. `tone` is
+    An entry of a table: `text` is shown, with `interval` beneath; `value`, `low` and `high` are unrounded. `tone` is
     `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty.
     """
 
@@ -32,7 +32,6 @@ class Cell:
 
     @property
     def mark(self) -> str:
-        """Shown before a difference that may be noise."""
         return "≈ " if self.tone == "noise" else ""
 
 
@@ -53,7 +52,7 @@ class Table:
 
     @property
     def groups(self) -> dict[int, int]:
-        """First row and size of what the first column groups: rows of a table whose second column holds words too."""
+        """First row and size of each group of equal first cells, if the second column holds words, too."""
         if not self.rows or not self.is_words(1):
             return {}
         sizes = [len(list(rows)) for _, rows in groupby(self.rows, lambda row: row[0].text)]
@@ -63,7 +62,7 @@ class Table:
 def table_of_rows(
     key: str, title: str, caption: str, rows: Sequence[Mapping[str, Cell | str]], differences: Iterable[int] = ()
 ) -> Table:
-    """A table of rows by name of the column; a string is a cell of words."""
+    """A table of rows with cells by column; a string is a cell of words."""
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row.values()] for row in rows]
     return Table(key, title, caption, list(rows[0]) if rows else [], cells, frozenset(differences))
 
@@ -105,8 +104,7 @@ class Section:
 
 
 def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: bool = False, unit: str = "") -> Cell:
-    """A cell for a number, with or without an interval, times `scale` (100 turns a share into percent); NaN is
-    missing."""
+    """A cell for a number times `scale`, with an interval if it has one; NaN is shown as missing."""
     result = result if isinstance(result, Estimate) else Estimate(result)
     if isnan(result.value):
         return Cell(MISSING)
@@ -115,7 +113,7 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     if result.low is None:
         return Cell(shown, value=value)
     ends = scale * result.low, scale * result.high
-    # An interval beside 0 is not printed as if it held it.
+    # An interval close to 0 is not printed as if it contained 0.
     finer = digits + (result.excludes_zero and signed and min(map(abs, ends)) < 0.5 * 10**-digits)
     span = ", ".join(format_number(end, finer, signed) for end in ends)
     return Cell(shown, span, value, *ends)

@@ -7,7 +7,7 @@ from .elements import MISSING, Cell, Table
 
 _NAMES = {name: name.upper() for name in ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "gpqa")}
 _NAMES["commonsenseqa"] = "CSQA"
-# As wide as it is, but no wider than the page.
+# At its natural width, but no wider than the page.
 _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 
 
@@ -30,7 +30,7 @@ def _float(kind: str, key: str, caption: str, lines: Iterable[str]) -> str:
 
 
 def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
-    """A tabular whose first column holds words, in the open brace of `_FIT`."""
+    """A tabular whose first column holds words, inside the open brace of `_FIT`."""
     return [rf"\begin{{tabular}}{{l{columns}}}", r"\toprule", *lines, r"\bottomrule", r"\end{tabular}}"]
 
 
@@ -40,7 +40,7 @@ def latex_main_results(
     """
     Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
     the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
-    tokens come below accuracies, since both do not fit beside each other.
+    tokens come below accuracies, as both together are too wide.
     """
     headers = [tables[0].header for tables in models.values()]
     names = dict.fromkeys(name for header in headers for name in header[1:])
@@ -92,8 +92,7 @@ def _main_rows(
 
 
 def _without_commas(shown: str) -> str:
-    """Without commas in thousands."""
-    return re.sub(r"(?<=\d),(?=\d)", "", shown)
+    return re.sub(r"(?<=\d),(?=\d)", "", shown)  # in thousands
 
 
 def _row(cells: Iterable[str]) -> str:

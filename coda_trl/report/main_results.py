@@ -26,7 +26,7 @@ NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
 
 
 def main_results(comparison: ComparedRuns) -> Section:
-    """Accuracy, tokens, details and the trade between the first two."""
+    """Accuracy, tokens, the trade between both, and details."""
     section = Section("benchmarks", "Accuracy and tokens by benchmark", INTRODUCTION)
     benchmarks = all_benchmarks(comparison.runs)
     if not benchmarks:
@@ -48,7 +48,7 @@ def all_benchmarks(runs: Iterable[Run]) -> list[str]:
 
 
 def benchmark_sets(groups: Mapping[str, list[str]], benchmarks: Sequence[str]) -> dict[str, list[str]]:
-    """The groups with their benchmarks, and the benchmarks that are in none."""
+    """The groups with their benchmarks, and the other benchmarks one by one."""
     grouped = set(itertools.chain(*groups.values()))
     return dict(groups) | {name: [name] for name in benchmarks if name not in grouped}
 
@@ -59,7 +59,7 @@ def average_name(benchmarks: Collection[str]) -> str:
 
 
 def group_note(groups: Mapping[str, list[str]], what: str) -> str:
-    """Which benchmarks are in the groups that a figure or table shows, as a further sentence."""
+    """The benchmarks of each group, as a further sentence of a caption."""
     named = "; ".join(f"{name}: {', '.join(members)}" for name, members in groups.items())
     return f" Groups are {what}. {named}." if groups else ""
 
@@ -80,8 +80,8 @@ def join_models(tables: Mapping[str, Table]) -> Table:
 
 
 def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparison:
-    """On a benchmark or the average of several, paired if both have samples; NaN if a run lacks one of them, or the
-    runs have no problem in common."""
+    """On a benchmark or the average of several, paired if both have samples; NaN if a run lacks a benchmark, or without
+    common problems."""
     if all(name in each.samples for name in benchmarks for each in (run, reference)):
         mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
         if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):

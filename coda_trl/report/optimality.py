@@ -43,14 +43,14 @@ def _curves(comparison: ComparedRuns) -> Curves:
         columns, chosen = view.columns[run.name], view.chosen(run, band)
         chosen &= ~np.isnan(columns.correct)
         if chosen.any():
-            cell = columns.problem * PARTS + columns.part  # which weigh the same, as in accuracies
+            cell = columns.problem * PARTS + columns.part  # cells weigh the same, as in accuracies
             curve = budget_curve(cell[chosen], columns.correct[chosen], columns.tokens[chosen])
             curves.setdefault(band, []).append((view, run, curve))
     return curves
 
 
 def _prices(curves: Curves) -> list[float]:
-    """A low, a middle and a high price at which something happens, rounded to one digit."""
+    """A low, a middle and a high price among those at which a best budget changes, rounded to one digit."""
     moves = [price for found in curves.values() for *_, curve in found for price, _ in best_budgets(curve)]
     picked = np.quantile(moves, [0.1, 0.5, 0.9]) if moves else []
     return sorted({float(f"{price:.0e}") for price in picked})
@@ -79,7 +79,7 @@ def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: An
     if not moves:
         return
     prices = [_POINTS * price for price, _ in moves]
-    # The prices fall, so that a budget belongs to what lies between its own corner and the next, lower one.
+    # Prices fall, so a budget belongs to the interval from its own price down to the next.
     x, y = [prices[0] * 3, *prices, prices[-1] / 3], [0, 0, *(budget for _, budget in moves)]
     axis.step(x, y, where="pre", **line)
 
@@ -97,7 +97,7 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
             line = comparison.styles[run.name] | {"marker": "", "linewidth": 1.5}
             success.step(grid, 100 * curve.at(grid), where="post", label=run.name, **line)
             slopes = _POINTS * curve.marginal_gain(coarse)
-            # A logarithmic axis has no 0: the first stair begins where that of success does.
+            # A logarithmic axis has no 0: the first step begins where that of success does.
             line.pop("marker")
             gain.stairs(slopes, [min(grid[0], coarse[1]), *coarse[1:]], baseline=None, **line)
             moves = best_budgets(curve)

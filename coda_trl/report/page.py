@@ -110,7 +110,7 @@ def build_report(
         if "" in models:
             _report(compare(models[""]), out, title, write)
             return out / PAGE
-        remove_files(out)  # before the models' reports are written, which it would remove as well
+        remove_files(out)  # before the models' reports are written: it would remove them, too
         places = {model: model.replace("/", "-") for model in models}
         results = {
             model: _report(compare(models[model]), out / place, f"{title}: {model}", write)
@@ -170,7 +170,7 @@ def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
 
 
 def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]]) -> None:
-    """Refuses names and folders that are not there, before samples are read."""
+    """Refuses unknown names and missing folders before samples are read."""
     main = [name for name in runs if Run(name).checkpoint is None]
     for argument, name in named:
         if name is not None and name not in main:

@@ -52,7 +52,7 @@ def _mean(
     among: np.ndarray | None = None,
     limits: tuple[float, float] | None = SHARE,
 ) -> Estimate:
-    """Mean of a number of every sample, over all or over some of them."""
+    """Mean over all samples, or over those `among` them."""
     among = np.ones(len(columns.problem)) if among is None else among
     return estimate(Ratio(columns.per_problem(values), columns.per_problem(among), limits))
 

@@ -31,7 +31,7 @@ def write_page(path: Path, images: dict[str, bytes], **content: Any) -> None:
 
 
 def remove_files(out: Path) -> None:
-    """Removes what an earlier report left in a folder; its page tells which tables and figures."""
+    """Removes an earlier report from a folder; its page names its tables and figures."""
     if not (out / PAGE).exists():
         return
     content = (out / PAGE).read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def _as_svg(plot: Plot) -> bytes:
 
 
 def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]) -> None:
-    """Writes every number of the report, with what is said `about` it as further entries."""
+    """Writes every number of the report, with `about` as further entries."""
     tables = {
         table.key: {
             "title": table.title,
@@ -99,7 +99,7 @@ def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]
 
 
 def _finite(value: Any) -> Any:
-    """The same with `None` for numbers that JSON cannot hold."""
+    """The same with `None` instead of NaN and infinity, which JSON lacks."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

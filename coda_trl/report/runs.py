@@ -33,7 +33,7 @@ _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsense
 @dataclass
 class Run:
     """
-    What the folders of a run hold: `summaries` are accuracy and tokens where there are no samples, `facts` say how
+    Contents of the folders of a run: `summaries` are accuracy and tokens where there are no samples, `facts` say how
     the numbers were made, `thresholds` are the success rates of easy and hard prompts in training; `missing` and
     `unfinished` are sentences about what the folders lack.
     """
@@ -54,12 +54,11 @@ class Run:
 
     @property
     def benchmarks(self) -> set[str]:
-        """Benchmarks that it was evaluated on."""
         return {*self.samples, *self.summaries}
 
     def estimate(self, metric: str, benchmarks: Sequence[str]) -> Estimate:
-        """`"accuracy"` or `"tokens"` on a benchmark, or their average over several with the same weight each: from
-        samples if all have them, else from summaries; NaN if one has neither."""
+        """`"accuracy"` or `"tokens"` on a benchmark, or their plain average over several: from samples if all have
+        them, else from summaries; NaN if a benchmark has neither."""
         if all(name in self.samples for name in benchmarks):
             ratios = {name: METRICS[metric](self.outcomes[name]) for name in benchmarks}
             draws = [replicates(ratio, benchmark_seed(name), averaged=len(ratios)) for name, ratio in ratios.items()]
@@ -71,13 +70,13 @@ class Run:
 
     @property
     def checkpoint(self) -> tuple[str, int] | None:
-        """Name and step of the training that it is a checkpoint of, if its name says so: of `CODA@checkpoint-50`."""
+        """Name and step of its training, if the run is a checkpoint such as `CODA@checkpoint-50`."""
         match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
         return (match[1], int(match[2])) if match else None
 
     @property
     def budget(self) -> int | None:
-        """Token budget that the run was asked for, if its name says one: 512 in `L1@512`."""
+        """Token budget in its name, if any: 512 in `L1@512`."""
         match = re.fullmatch(r".+@(\d+)", self.name)
         return int(match[1]) if match else None
 
@@ -86,8 +85,8 @@ def load_run(
     name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
 ) -> Run:
     """
-    Loads a run from folders that may hold `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or in a
-    checkpoint. `benchmarks` are those to keep, all if there are none.
+    Loads a run from folders that may contain `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or
+    in a checkpoint. `benchmarks` are those to keep, by default all.
     """
     run = Run(name)
     for folder in map(Path, folders):
@@ -108,7 +107,7 @@ def is_part(benchmark: str, whole: str, split_by: str) -> bool:
 
 
 def find_files(name: str, folder: Path) -> list[Path]:
-    """Samples, summary and training log of a run, those that there are; raises if there is none, or no folder."""
+    """The samples, summary and training log in a folder of a run. Raises if there are none, or no folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"run {name!r}: there is no folder {folder}: check the path")
     found = _results(folder)
@@ -158,7 +157,7 @@ def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
     vars(run)[kind].update(loaded)
 
 
-# What comes of a file that is no JSON, or holds something else than it should.
+# Errors from a file that is not JSON, or has other contents than expected.
 _DAMAGED = (AttributeError, KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError)
 
 
@@ -258,14 +257,14 @@ _restatements = lru_cache(maxsize=512)(Restatements)
 
 
 def _count_restatements(sample: Mapping[str, Any]) -> float:
-    """NaN where there is no prompt, or none that is plain text."""
+    """NaN without a prompt in plain text."""
     prompt = sample.get("prompt")
     if isinstance(prompt, list):
         prompt = prompt[-1].get("content") if prompt and isinstance(prompt[-1], dict) else None
     return _restatements(prompt)(sample["completion"]) if isinstance(prompt, str) else np.nan
 
 
-# What is taken from the texts of the samples.
+# What is counted in the texts of samples.
 COUNTS: dict[str, Count] = {
     "reflective": lambda sample: is_reflective(sample["completion"]),
     "verifications": lambda sample: count_verifications(sample["completion"]),

@@ -14,7 +14,7 @@ from ..evaluation.bootstrap import Estimate
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black is the reference's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# The reference is drawn solid. One fewer than colours and markers, so that the eighth run is not drawn as the first.
+# The reference is solid. One fewer than colours and markers, so that the eighth run differs from the first.
 _LINES = ((0, (6, 2)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 1, 2, 1, 2)), (0, (4, 4)), (0, (2, 2)))
 
 PLOT_SETTINGS = {
@@ -48,20 +48,20 @@ def run_styles(names: Sequence[str], reference: str | None) -> dict[str, dict[st
 
 
 def panels(rows: int, columns: int, width: float = 11.0, height: float = 2.9) -> tuple[Figure, list[Axes]]:
-    """A figure of panels, row by row; width of it all and height of one row in inches."""
+    """A figure and its panels, row by row; total width and height per row in inches."""
     figure = Figure(figsize=(width, height * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def end_at_100(panel: Axes) -> None:
-    """Lets an axis of percentages end at 100, with some room for a point that lies there."""
+    """Ends an axis of percentages at 100, with room for a point there."""
     low, high = panel.get_ylim()
     panel.set_ylim(low, min(103.0, high))
     panel.set_yticks([tick for tick in panel.get_yticks() if low <= tick <= 100])
 
 
 def error_bars(results: Sequence[Estimate], scale: float = 1) -> np.ndarray:
-    """Distances of the ends of intervals, shape `(2, len(results))`; 0 where there is none beyond the value."""
+    """Distances of values to the ends of their intervals, shape `(2, len(results))`; 0 without an interval."""
     ends = [(r.value - r.low, r.high - r.value) if r.low is not None else (0, 0) for r in results]
     return scale * np.maximum(0, np.array(ends).T)
 
@@ -73,7 +73,7 @@ def draw_estimates(panel: Axes, x: Any, results: Sequence[Estimate], scale: floa
 
 
 def number_axes(figure: Figure) -> None:
-    """Gives every axis numbers to read: plain ones on logarithmic axes, however narrow, and commas in thousands."""
+    """Numbers every axis: plain numbers on logarithmic axes, however narrow, and commas between thousands."""
     for panel in figure.axes:
         for axis, (low, high) in ((panel.xaxis, panel.get_xlim()), (panel.yaxis, panel.get_ylim())):
             if axis.get_scale() == "log":
@@ -108,7 +108,7 @@ def stack(figure: Figure, titles: Sequence[str], width: float = 4.1, height: flo
 
 
 def legend(figure: Figure, axes: Sequence[Axes], columns: int = 6) -> None:
-    """One legend above all panels, in place of an earlier one."""
+    """One legend above all panels, replacing an earlier one."""
     for earlier in figure.legends:
         earlier.remove()
     entries = {}

@@ -83,7 +83,7 @@ def _evaluation_curves(runs: list[Run]) -> Curves:
 
 
 def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: Curves) -> list[Plot]:
-    """The figure of what was logged, if anything was."""
+    """The figure of the curves that were logged, if any."""
     logged = {panel: {run: line for run, line in lines.items() if line} for panel, lines in curves.items()}
     present = {panel: lines for panel, lines in logged.items() if lines}
     if not present:
