@@ -280,7 +280,8 @@ def test_a_run_of_single_samples_is_measured_but_does_not_sort(report):
     runs = {"A": answers(), "B": answers()[::4]}
     content, text = report(runs, "A")
     assert "difficulty_bands" not in content["tables"]
-    assert text.count("at least two samples with a verdict (samples.jsonl) of a problem") == 3
+    assert text.count("at least two samples with a verdict (samples.jsonl) of a problem") == 4
+    assert "No problem is easy" not in text  # none could be sorted
     content, _ = report(runs, "A", difficulty_run="A")
     assert len(about(content["tables"]["difficulty_bands"], "B")) == 3
 
@@ -356,6 +357,7 @@ def test_missing_parts_are_named(tmp_path, report):
     assert [row[0]["text"] for row in tables["accuracy"]["rows"]] == ["sampled", "summed up", "Δ summed up"]
     assert "Not evaluated: trained." in text
     assert column(tables["accuracy"], "without verdicts", "summed up")["text"] == "–"
+    assert "–: the run lacks the benchmark; an average needs all." in text
     assert column(tables["accuracy"], "b", "summed up") == {"text": "50.0", "value": 50, "low": 40, "high": 60}
     assert column(tables["tokens"], "b", "Δ summed up")["low"] is None  # a summary cannot be paired
 

@@ -15,7 +15,10 @@ from ..evaluation.metrics import Outcomes
 from .runs import Run
 from .style import run_styles
 
-NEEDS = "at least two samples with a verdict (samples.jsonl) of a problem: some sort, the others are measured."
+NEEDS = (
+    "at least two samples with a verdict (samples.jsonl) of a problem: some sort, the others are measured. "
+    "`--difficulty_run NAME` sorts by a run that has them."
+)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,9 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
         sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
         sentences.append(comparison.without_verdict)
+    evaluated = [run.benchmarks for run in comparison.runs if run.benchmarks]
+    if any(names != evaluated[0] for names in evaluated):
+        sentences.append(f"{MISSING}: the run lacks the benchmark; an average needs all.")
     if absent := [run.name for run in comparison.runs if not run.benchmarks]:
         sentences.append(f"Not evaluated: {', '.join(absent)}.")
     return " ".join(filter(None, sentences))

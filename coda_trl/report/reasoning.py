@@ -7,7 +7,7 @@ from ..analysis.reflection import REFLECTIVE_TERMS
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import SHARE, Ratio
-from .comparison import ComparedRuns
+from .comparison import NEEDS, ComparedRuns
 from .elements import Cell, Section, Table, number, percent, table_of_rows
 from .main_results import all_benchmarks, benchmark_sets, group_note
 from .runs import Run
@@ -28,8 +28,10 @@ def reasoning(comparison: ComparedRuns) -> Section:
     table = _overthinking_table(comparison)
     if table.rows:
         section.items.append(table)
-    else:
+    elif comparison.views:
         section.text += " No problem is easy, so overthinking is not counted."
+    else:
+        section.text += f" Counting overthinking needs {NEEDS}"
     return section
 
 
