@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import sympy
 from latex2sympy2_extended import NormalizationConfig
-from latex2sympy2_extended.logic import And
 from math_verify import LatexExtractionConfig, parse
 from sympy.core.relational import Relational
 
@@ -63,8 +62,6 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
-    if isinstance(gold, And) and isinstance(answer, And):  # a chain of relations
-        return _all_equal(gold._unsorted_args, answer._unsorted_args)
     if isinstance(gold, Relational):
         return isinstance(answer, Relational) and _same_relation(gold, answer)
     if gold == answer:

@@ -146,8 +146,6 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
     """Whether two answers in canonical form mean the same."""
     if _MARKS.sub("", gold) == _MARKS.sub("", answer):
         return True
-    if not answer:
-        return False
     if any(sign in gold + answer for sign in ("=", "\\approx", "\\sim")):
         return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
     if (decided := numerals_equal(gold, answer)) is not None:
