@@ -66,18 +66,27 @@ class FirstVerdicts:
     def __init__(self, name: str):
         self._name, self._batches, self._found_right, self._scored = name, 0, False, False
 
-    def look(self, rewards: torch.Tensor, example: dict[str, Any]) -> str | None:
-        """The warning, if any, after the rewards `(N,)` of a batch, of which `example` is a row of the data set."""
+    def look(self, rewards: torch.Tensor, truncated: torch.Tensor, example: dict[str, Any]) -> str | None:
+        """
+        The warning, if any, after a batch: its rewards `(N,)`, which of its completions the length limit cut off
+        `(N,)`, and a row of the data set of which it is made.
+        """
         self._found_right |= bool((rewards == 1).any())
         self._scored |= not rewards.isnan().all()
         self._batches += 1
         if self._batches != _BATCHES_TO_WARN or self._found_right:
             return None
         if self._scored:
+            cut_off = truncated.float().mean().item()
+            remedy = (
+                f"{cut_off:.0%} of the last one were cut off: raise `max_completion_length`."
+                if cut_off > 0.9
+                else "Does it read what the model writes (`accuracy_reward` wants a `\\boxed{}`)? "
+                "`log_completions=True` writes answers and rewards into `completions/`."
+            )
             return (
                 f"The reward function {self._name!r} found no completion of the first {_BATCHES_TO_WARN} batches "
-                "right. Does it read what the model writes (`accuracy_reward` wants a `\\boxed{}`)? "
-                "`log_completions=True` writes answers and rewards into `completions/`."
+                f"right. {remedy}"
             )
         gold = f", not {str(example['solution'])[:60]!r}" if "solution" in example else ""
         return (

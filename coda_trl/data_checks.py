@@ -9,6 +9,7 @@ from datasets import Dataset
 from trl import GRPOConfig
 
 from .data.prompts import asks_for_box
+from .rewards import REWARD_FUNCTIONS
 
 # Arguments that the trainers give reward functions beside the columns of the data set.
 _ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
@@ -35,7 +36,10 @@ def check_data(
             )
         for reward, name in zip(rewards, names, strict=True):
             _check_call(reward, name, argument, dataset.column_names)
-    return find_missing_box(names, train_dataset[0]["prompt"]) if isinstance(train_dataset, Dataset) else None
+    if not isinstance(train_dataset, Dataset):
+        return None
+    own = [name for reward, name in zip(rewards, names, strict=True) if reward in REWARD_FUNCTIONS.values()]
+    return find_missing_box(own, train_dataset[0]["prompt"])  # TRL's `accuracy_reward` reads more than boxes
 
 
 def check_number_of_prompts(args: GRPOConfig, num_rows: int) -> None:

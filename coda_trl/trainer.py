@@ -174,13 +174,14 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
             self._log_table(len(prompts))
             return rewards
-        self._warn_if_nothing_is_right(base, inputs)
+        truncated = self._truncated(completion_ids_list)
+        self._warn_if_nothing_is_right(base, truncated, inputs)
 
         lengths = self._gather(self._completion_lengths)
         shaped = self._shape(base, lengths, inputs)
         if self.args.length_shaping != "none":
             rewards[:, -1] = shaped.delta
-        self._log_metrics(base, lengths, shaped, self._truncated(completion_ids_list))
+        self._log_metrics(base, lengths, shaped, truncated)
         self._log_table(len(prompts), shaped)
         return rewards
 
@@ -201,9 +202,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 )
         return rewards
 
-    def _warn_if_nothing_is_right(self, base, inputs):
+    def _warn_if_nothing_is_right(self, base, truncated, inputs):
         if self._mode == "train" and self._knows_correctness:
-            message = self._first_verdicts.look(base, inputs[0])
+            message = self._first_verdicts.look(base, truncated, inputs[0])
             if message is not None and self.accelerator.is_main_process:
                 warnings.warn(message, stacklevel=2)
 

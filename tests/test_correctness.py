@@ -141,7 +141,7 @@ def test_evaluation_sets_are_checked_before_the_training_too(tmp_path, several):
 
 def test_prompts_that_ask_for_no_box_are_warned_of(tiny_model, tmp_path, recwarn):
     asked = SOLVED.map(lambda row: {"prompt": row["prompt"] + INSTRUCTION})
-    for reward, rows in ((accuracy, asked), (right, SOLVED)):
+    for reward, rows in ((accuracy, asked), (right, SOLVED), (accuracy_reward, SOLVED)):  # the last one is TRL's
         make(tiny_model, tmp_path, reward, rows)
     assert said(recwarn, "asks for none") == []
     make(tiny_model, tmp_path, accuracy, SOLVED)
@@ -172,6 +172,12 @@ def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, 
     assert said(recwarn, NONE_RIGHT) == []
     train(tiny_model, tmp_path / "once", once, max_steps=5)
     assert said(recwarn, NONE_RIGHT) == []
+
+
+def test_answers_that_are_cut_off_are_the_reason_that_is_named(tiny_model, tmp_path, recwarn):
+    endless = {"suppress_tokens": [0, 2]}  # padding and the end of a sequence
+    train(tiny_model, tmp_path, never, generation_kwargs=endless, max_steps=3)
+    assert said(recwarn, NONE_RIGHT)[0].endswith("100% of the last one were cut off: raise `max_completion_length`.")
 
 
 def test_a_right_answer_that_cannot_be_read_is_what_is_warned_of(tiny_model, tmp_path, recwarn):
