@@ -28,10 +28,6 @@ class BudgetCurve:
         """Pr(correct | n) at one or more budgets."""
         return self.success[np.searchsorted(self.budgets, budget, side="right") - 1]
 
-    def utility(self, budget: float | np.ndarray, price: float) -> np.ndarray:
-        """`Pr(correct | n) - price * n` at one or more budgets; `price` in probability per token."""
-        return self.at(budget) - price * np.asarray(budget)
-
     def marginal_gain(self, budgets: np.ndarray) -> np.ndarray:
         """Rise of the curve per token between `K` ascending budgets, shape `(K - 1,)`: the paper's g(n) as a finite
         difference."""

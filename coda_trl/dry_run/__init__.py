@@ -123,7 +123,7 @@ def dry_run(
         findings.append(size)
     else:
         findings += check_lengths(args, data_args.max_prompt_length, size)
-        if not launch.is_estimated:
+        if launch.sharding not in ("none", "ddp", "zero2", "zero3", "fsdp2"):
             text = f"Memory was not estimated: that covers DDP, ZeRO-2, ZeRO-3 and FSDP2, not {launch.sharding}."
             findings.append(warning("accelerate_config", text))
         elif not args.on_cpu:

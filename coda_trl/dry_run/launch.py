@@ -21,10 +21,6 @@ class Launch:
     sharding: str
     on_cpu: bool = False
 
-    @property
-    def is_estimated(self) -> bool:
-        return self.sharding in ("none", "ddp", "zero2", "zero3", "fsdp2")
-
 
 def read_launch(accelerate_config: str | None, num_processes: int | None = None) -> Launch:
     """

@@ -194,10 +194,6 @@ class ComparedRuns:
         return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
 
     @property
-    def problems(self) -> str:
-        return count_problems(self.runs)
-
-    @property
     def without_verdict(self) -> str:
         """Number of samples without a verdict, as a sentence; empty if all have one."""
         counts = {

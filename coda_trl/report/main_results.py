@@ -8,7 +8,7 @@ import numpy as np
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
 from ..evaluation.metrics import correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
-from .comparison import ComparedRuns
+from .comparison import ComparedRuns, count_problems
 from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
 from .runs import METRICS, Run, benchmark_order
 from .style import end_at_100, error_bars, legend, panels
@@ -124,7 +124,7 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
 
 
 def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str:
-    sentences = ["95% intervals in brackets, where there are samples.", comparison.problems]
+    sentences = ["95% intervals in brackets, where there are samples.", count_problems(comparison.runs)]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
         sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
@@ -210,7 +210,7 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
     legend(figure, axes)
     caption = (
         "Up and to the left is better. Bars: 95% intervals. Runs named NAME@BUDGET (models given a token budget, such "
-        f"as L1) are joined to a curve. {comparison.problems}"
+        f"as L1) are joined to a curve. {count_problems(comparison.runs)}"
     )
     caption = caption.rstrip() + group_note(comparison.groups, "averages over benchmarks")
     return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, figure, data)
