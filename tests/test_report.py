@@ -265,15 +265,15 @@ def about(table, run):
 def test_a_partial_run_moves_no_number_of_the_others(report):
     runs = {"GRPO": answers(), "CODA": answers(0.5)}
     before, text = report(runs, "GRPO")
-    assert "Sorted are 20 problems: b (20)." in text and "Problems: b (20)." in text
+    assert "Sorted problems: 20 (20 of b)." in text and "Problems: b (20)." in text
     after, text = report(runs | {"L1@64": answers()[:24]}, "GRPO")  # 6 problems
     for key in ("difficulty_bands", "difficulty_buckets", "best_budgets", "overthinking"):
         assert about(after["tables"][key], "CODA") == about(before["tables"][key], "CODA") != [], key
     assert after["figures"]["token_ratio"]["data"]["CODA"]
-    assert "Sorted are for GRPO and CODA 20 problems: b (20); for GRPO and L1@64 6 problems: b (6)." in text
+    assert "Sorted problems: 20 (20 of b) for GRPO and CODA; 6 (6 of b) for GRPO and L1@64." in text
     assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
-    assert "Pairs of problems that a Δ rests on, where fewer than a run has: L1@64 6 in b." in text
-    assert text.count("Sorted are for GRPO and CODA 20 problems") == 5  # in every caption that rests on sorting
+    assert "A Δ rests on fewer pairs of problems than a run has: L1@64 6 in b." in text
+    assert text.count("Sorted problems: 20 (20 of b) for GRPO and CODA") == 5  # in every caption that rests on sorting
 
 
 def test_a_run_of_single_samples_is_measured_but_does_not_sort(report):
@@ -323,7 +323,7 @@ def test_other_problems_under_the_same_ids_are_refused(report):
 def test_samples_without_a_verdict_are_counted_in_captions(report):
     samples = [each | {"correct": None} if i % 8 == 3 else each for i, each in enumerate(answers())]
     content, text = report({"A": samples})
-    assert text.count("Answers without a verdict count for tokens alone: A 10.") == 3
+    assert text.count("Answers without a verdict count only for tokens: A 10.") == 3
     right = np.mean([each["correct"] for each in samples if each["correct"] is not None])  # all are reflective
     assert content["tables"]["reflection"]["rows"][0][-1]["value"] == pytest.approx(100 * right)
 
@@ -560,7 +560,7 @@ def test_the_report_says_where_its_thresholds_are_from(tmp_path, report):
     settings, own = write_log(tmp_path / "log") / "settings.json", {"coda_tau_easy": 0.9, "coda_tau_hard": 0.1}
     pair = {"GRPO": answers(), "CODA": [write_samples(tmp_path / "coda"), tmp_path / "log"]}
     for found, runs, said in (
-        ({"lr": 1}, pair, "the defaults, as no settings.json says others."),  # of another script
+        ({"lr": 1}, pair, "the defaults, as no settings.json sets others."),  # of another script
         (own, pair, "those that CODA was trained with."),
         (own, pair | {"VLP": answers()}, "those that CODA was trained with, elsewhere the defaults."),
     ):

@@ -78,7 +78,7 @@ def _band_table(comparison: ComparedRuns) -> Table:
             row.pop("Pairs", None)
     caption = (
         f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
-        f"other samples. Sorted are {comparison.extent}"
+        f"other samples. {comparison.extent}"
     )
     return table_of_rows("difficulty_bands", "By difficulty", f"{caption} {NOISE}" if compared else caption, rows)
 
@@ -115,8 +115,8 @@ def buckets(comparison: ComparedRuns) -> Section:
     caption = (
         "Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. Success: rate of "
         "the sorting runs on the samples that did not sort. Token ratio: mean tokens over those of "
-        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. {NOISE} Sorted "
-        f"are {comparison.extent}"
+        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. {NOISE} "
+        f"{comparison.extent}"
     )
     table = table_of_rows("difficulty_buckets", "Difficulty buckets", caption, rows)
     section.items = [_bucket_plot(comparison, results), table]
@@ -144,7 +144,7 @@ def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, Bu
     legend(figure, axes[:1])
     caption = (
         "Tokens: below 1 the run spends fewer than the reference. Accuracy: above 0 it is right more often. Bars: 95% "
-        f"intervals. Sorted are {comparison.extent}"
+        f"intervals. {comparison.extent}"
     )
     data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
     return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, figure, data)

@@ -89,10 +89,10 @@ class View:
 
     @property
     def extent(self) -> str:
-        """Number of sorted problems, in all and by benchmark."""
+        """Number of sorted problems, in all and of each benchmark."""
         there = self.sorting.sorted.any(axis=1)
         counts = Counter(self.sorting.keys[row][0] for row in np.flatnonzero(there))
-        return f"{there.sum():,} problems: {', '.join(f'{name} ({count:,})' for name, count in counts.items())}"
+        return f"{there.sum():,} ({', '.join(f'{count:,} of {name}' for name, count in counts.items())})"
 
 
 def count_problems(runs: Sequence[Run]) -> str:
@@ -182,16 +182,16 @@ class ComparedRuns:
     def _thresholds(self) -> str:
         known = dict.fromkeys(view.thresholds_from.name for view in self.views if view.thresholds_from)
         if not known:
-            return "Thresholds are the defaults, as no settings.json says others."
+            return "Thresholds are the defaults, as no settings.json sets others."
         rest = "" if all(view.thresholds_from for view in self.views) else ", elsewhere the defaults"
         return f"Thresholds are those that {', '.join(known)} was trained with{rest}."
 
     @property
     def extent(self) -> str:
-        """See [`View.extent`]; by view where that differs."""
+        """See [`View.extent`], as a sentence; by view where that differs."""
         if len({view.extent for view in self.views}) == 1:
-            return f"{self.views[0].extent}."
-        return "; ".join(f"for {view.sorted_by} {view.extent}" for view in self.views) + "."
+            return f"Sorted problems: {self.views[0].extent}."
+        return f"Sorted problems: {'; '.join(f'{view.extent} for {view.sorted_by}' for view in self.views)}."
 
     @property
     def without_verdict(self) -> str:
@@ -201,4 +201,4 @@ class ComparedRuns:
             for run in self.sampled
         }
         found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-        return f"Answers without a verdict count for tokens alone: {found}." if found else ""
+        return f"Answers without a verdict count only for tokens: {found}." if found else ""

@@ -129,7 +129,7 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
         sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
     if fewer:
-        sentences.append(f"Pairs of problems that a Δ rests on, where fewer than a run has: {', '.join(fewer)}.")
+        sentences.append(f"A Δ rests on fewer pairs of problems than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
         sentences.append(comparison.without_verdict)
     evaluated = [run.benchmarks for run in comparison.runs if run.benchmarks]

@@ -68,7 +68,7 @@ def _table(comparison: ComparedRuns, curves: Curves) -> Table:
             rows.append(row)
     caption = (
         f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in percent. Above "
-        "the highest price no token is worth buying; below the lowest the longest useful budget is best. Sorted are "
+        "the highest price no token is worth buying; below the lowest the longest useful budget is best. "
         f"{comparison.extent}"
     )
     return table_of_rows("best_budgets", "Best budgets", caption, rows)
@@ -122,7 +122,7 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     legend(figure, axes)
     caption = (
         "Pr: success within a budget. Gain: between neighbouring budgets. n*: best budget for a "
-        "price; where a line steps, the price makes a longer budget not worth its tokens. Sorted are "
+        "price; where a line steps, the price makes a longer budget not worth its tokens. "
         f"{comparison.extent}"
     )
     return Plot("budget_curves", "Budget curves by difficulty", caption, figure, data)
