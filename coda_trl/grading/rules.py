@@ -215,7 +215,7 @@ def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
     equal = partial(equivalent, algebra=algebra)
     tuples = [column_as_tuple(text) for text in (gold, answer)]
-    if all((items := sequence(text)) and items.brackets == "()" for text in tuples):
+    if all(map(sequence, tuples)):
         gold, answer = tuples
     if (same := same_set(gold, answer, equal)) is not None:
         return same

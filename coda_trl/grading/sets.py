@@ -18,6 +18,7 @@ from .structure import AND, LABEL, LETTERS, OR, RELATIONS, sequence, simplify_no
 
 MAX_BOUNDS = 64
 _SET_SIGN = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])|^\[.*\)$|^\(.*\]$")
+_SIZE = re.compile(rf"^\|\s*({LETTERS.pattern})\s*\|\s*(<|>|\\le|\\ge)(?![A-Za-z])\s*([^<>|]+)$")
 _CLOSED_AT_INFINITY = re.compile(r"\[\s*-\\infty|\\infty\s*\]")
 _CONNECTIVES = frozenset([",", AND, OR])
 _OPERATIONS: dict[str, Callable] = {r"\cup": operator.or_, r"\cap": operator.and_, r"\setminus": operator.sub}
@@ -163,6 +164,12 @@ class _Reader:
         return chosen.intersection(self.everything, *holes)
 
     def _chain(self, text: str) -> Places:
+        if size := _SIZE.match(text):  # `|x| < 5`
+            unknown, sign, bound = size.groups()
+            if sign in ("<", r"\le"):
+                return self._chain(f"-({bound}) {sign} {unknown} {sign} {bound}")
+            below = sign.replace(">", "<").replace("ge", "le")
+            return self._chain(f"{unknown} {below} -({bound})") | self._chain(f"{unknown} {sign} {bound}")
         sides, signs = split_top(text, RELATIONS)
         labels = [index for index, side in enumerate(sides) if LABEL.match(side)]
         is_between = len(sides) == 3 and 1 in labels and not {"=", "\\neq"} & set(signs)  # `a < x < b`
