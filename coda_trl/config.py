@@ -173,15 +173,15 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         if self.length_shaping == "coda" and self.beta >= 0.1:  # the paper's β is 0.2
             yield (
                 "beta",
-                f"{self.beta!r} is a large weight of the KL term (the authors' is 0.001). CODA's β is `coda_beta`: if "
-                "that is meant, set it instead.",
+                f"{self.beta!r} is a large weight of the KL term (the authors' is 0.001). For CODA's β, set "
+                "`coda_beta` instead.",
             )
         limit = self.max_completion_length
         if self.length_shaping == "alp" and self.scale_rewards == "none" and limit and self.alp_beta * limit < 0.01:
             yield (
                 "alp_beta",
                 f"With {self.alp_beta!r}, even a completion of {limit} tokens loses only {self.alp_beta * limit:.1g} "
-                "of its reward, which trains nothing unless rewards are divided by their deviation. Set it to about "
+                "of its reward, which has no effect unless rewards are divided by their deviation. Set it to about "
                 f"{0.3 / limit:.0e}.",
             )
         if self.loss_type != "dapo":
@@ -193,8 +193,8 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         if self.use_vllm and self.vllm_importance_sampling_correction and mode.startswith("sequence"):
             yield (
                 "vllm_importance_sampling_correction",
-                f"Mode {mode!r} weighs a rollout by a product over its tokens, which falls with length: long rollouts "
-                "count less, in a study of length. Set it to false (as the authors), or set "
+                f"Mode {mode!r} weighs a rollout by a product over its tokens, so long rollouts count less. Set it "
+                "to false (as the authors), or set "
                 "`vllm_importance_sampling_mode` to 'token_truncate'.",
             )
         if self.mask_truncated_completions:

@@ -38,8 +38,8 @@ def find_correctness_reward(
     named_so = [name for name in functions if _NAMED_SO.search(name)]
     found = named_so[0] if len(named_so) == 1 else functions[0]
     return names.index(found), (
-        f"Of the reward functions ({listed}) {found!r} is shaped by length. If another one says right or wrong, wrong "
-        "answers are pushed to be short. Set `correctness_reward` to the name of the one that does."
+        f"Of the reward functions ({listed}) {found!r} is shaped by length. If another one judges correctness, wrong "
+        "answers are pushed to be short: set `correctness_reward` to its name."
     )
 
 
@@ -81,7 +81,7 @@ class FirstVerdicts:
             remedy = (
                 f"{cut_off:.0%} of the last one were cut off: raise `max_completion_length`."
                 if cut_off > 0.9
-                else "Does it read what the model writes (`accuracy_reward` wants a `\\boxed{}`)? "
+                else "Does it read what the model writes (`accuracy_reward` needs a `\\boxed{}`)? "
                 "`log_completions=True` writes answers and rewards into `completions/`."
             )
             return (
@@ -91,6 +91,6 @@ class FirstVerdicts:
         gold = f", not {str(example['solution'])[:60]!r}" if "solution" in example else ""
         return (
             f"The reward function {self._name!r} returned None for every completion of the first {_BATCHES_TO_WARN} "
-            "batches, so it had nothing to say. `accuracy_reward` does so if it cannot read the right answer: the "
+            "batches. `accuracy_reward` does so if it cannot read the right answer: the "
             f"column `solution` has to hold the answer alone, such as '72'{gold}."
         )

@@ -47,7 +47,7 @@ def check_number_of_prompts(args: GRPOConfig, num_rows: int) -> None:
     prompts = args.generation_batch_size // args.num_generations
     if num_rows < prompts:
         raise ValueError(
-            f"{num_rows:,} prompts do not fill one batch of {prompts:,}, so there is not a single step. Use more "
+            f"{num_rows:,} prompts do not fill one batch of {prompts:,}, so there is no step. Use more "
             f"data, or a smaller `generation_batch_size` (now {args.generation_batch_size:,})."
         )
 

@@ -117,7 +117,7 @@ def find_checkpoint(args: CodaGRPOConfig, settings: dict[str, Any], held: ExitSt
     main process looks for all. Raises a `ValueError` if the run has other settings, or another process trains it.
     """
     checkpoint, finished = None, False
-    problem = f"Another process trains into {args.output_dir}. End it, or choose another --output_dir."
+    problem = f"Another process is training in {args.output_dir}. End it, or choose another --output_dir."
     if PartialState().is_main_process and (file := lock(args.output_dir)) is not None:
         held.enter_context(file)
         checkpoint = args.resume_from_checkpoint or find_last_complete_checkpoint(args.output_dir)
@@ -202,7 +202,7 @@ def train(
 
     if finished:
         logger.info(
-            "This run is finished, its last checkpoint %s holds the model too. To continue, raise --max_steps or "
+            "This run is finished; its last checkpoint %s also holds the model. To continue, raise --max_steps or "
             "--num_train_epochs; for a new run, choose another --output_dir.", checkpoint,
         )  # fmt: skip
         PartialState().wait_for_everyone()  # see below

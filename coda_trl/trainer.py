@@ -142,7 +142,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             )
         if args.length_shaping != "none" and args.correctness_reward is None and set(names) == models:
             raise ValueError(
-                f"The score of a reward model ({', '.join(names)}) does not say right or wrong, so it is not "
+                f"The score of a reward model ({', '.join(names)}) does not judge correctness, so it is not "
                 "shaped. Add a reward function that does, or set `length_shaping` to 'none'."
             )
         return find_correctness_reward(names, args.correctness_reward, models)

@@ -128,7 +128,7 @@ def test_ends_of_the_ranges_are_allowed():
 
 
 def test_the_kl_term_s_beta_is_not_coda_s():
-    assert "CODA's β is `coda_beta`" in dict(config(beta=0.2).contradictions())["beta"]
+    assert "For CODA's β, set `coda_beta` instead" in dict(config(beta=0.2).contradictions())["beta"]
     for quiet in (config(beta=0.04), config(beta=0.2, length_shaping="none")):
         assert "beta" not in dict(quiet.contradictions())
 

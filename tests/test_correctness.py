@@ -1,4 +1,4 @@
-"""Which reward is shaped, what is said where it does not say right or wrong, and where nothing is right."""
+"""Which reward is shaped, what is said if it does not judge correctness, or if nothing is right."""
 
 import warnings
 

@@ -129,7 +129,7 @@ def test_a_column_of_another_type_in_another_set_is_left_out_by_name(tmp_path, c
     other = write_lines(tmp_path / "deepscaler.jsonl", rows)
     dataset = load_training_set([f"deepscaler={other}", f"math_level1={DATA}/math_hub.jsonl"])
     assert "level" not in dataset.column_names and dataset[0]["subject"] == "sums"
-    assert "Left out, as they have another type in another data set: level." in caplog.text
+    assert "Columns left out because their types differ between data sets: level." in caplog.text
     turned = [{"prompt": [dict(reversed(QUESTION.items()))], "solution": "2"}]
     spec = f"custom={write_lines(tmp_path / 'turned.jsonl', turned)}"
     assert load_training_set([spec, f"deepscaler={other}"])[0]["prompt"] == [QUESTION]
@@ -313,7 +313,7 @@ def test_a_column_of_mixed_types_is_an_error(tmp_path):
     [
         ("mathlevel1", "did you mean 'math_level1'.*Known: mixed, easy, hard"),
         ("easy=somewhere", "Give each its place: `gsm8k_train=... math_level1=...`"),
-        ("custom", "has no place on the hub. Give a file: `custom=PATH`"),
+        ("custom", "is not on the hub. Give a file: `custom=PATH`"),
         (f"amc23={DATA}/nothing.jsonl", "There is no file .*Files in .*amc23.jsonl"),
         (f"amc23={DATA.parent}/../conftest.py", "of no known kind"),
     ],
@@ -366,9 +366,9 @@ def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("solved", "message"),
     [
-        ([0.05] * 12 + [0.9] * 12, "spans 0.05 to 0.9, but must be in 0..100, and no fraction"),
-        ([5.0] * 12 + [101.0] * 12, "must be in 0..100"),
-        ([float("nan")] * 24, "must be in 0..100"),
+        ([0.05] * 12 + [0.9] * 12, "spans 0.05 to 0.9, but must be percentages in 0..100"),
+        ([5.0] * 12 + [101.0] * 12, "must be percentages in 0..100"),
+        ([float("nan")] * 24, "must be percentages in 0..100"),
         ([50.0] * 24, "no difference beyond chance"),
         ([90.0, 5.0], "Cannot tell which way .*of 2 problems"),
     ],

@@ -311,7 +311,7 @@ def test_memory_that_does_not_fit_says_what_to_change():
         return {f.setting: f for f in check_memory(args, model_args, launch, memory, gpu_memory)}
 
     found = findings(40, vllm_enable_sleep_mode=False)["gpu_memory"]
-    assert found.severity == "error" and "What lowers it: `vllm_enable_sleep_mode`" in found.message
+    assert found.severity == "error" and "To lower it: `vllm_enable_sleep_mode`" in found.message
     assert findings(80, vllm_gpu_memory_utilization=0.2).keys() == {"vllm_gpu_memory_utilization"}
     assert findings(1000, dtype="bfloat16", launch=Launch(8, "ddp")).keys() == {"dtype"}
     assert findings(1000, dtype="bfloat16").keys() == set()

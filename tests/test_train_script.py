@@ -94,7 +94,7 @@ def test_one_folder_takes_one_run_at_a_time(recipe, trainers, tmp_path, monkeypa
         patch.setattr(TRAIN, "load_datasets", lambda *args: codes.append(TRAIN.main(recipe)) or load_datasets(*args))
         assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0
     assert codes == [1] and len(trainers) == 1
-    assert f"Another process trains into {tmp_path / 'out'}. End it, or choose another --output_dir." in error_line(
+    assert f"Another process is training in {tmp_path / 'out'}. End it, or choose another --output_dir." in error_line(
         caplog
     )
     assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0

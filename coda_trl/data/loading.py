@@ -58,7 +58,7 @@ def load_source(spec: str, columns: tuple[str, str] = ("prompt", "solution"), sp
         return source.generate(int(location or source.rows))
     location = location or source.hub
     if location is None:
-        raise DataError(f"The data set {name!r} has no place on the hub. Give a file: `{name}=PATH`.")
+        raise DataError(f"The data set {name!r} is not on the hub. Give a file: `{name}=PATH`.")
     splits = (split,) if name == "custom" else source.splits
     rows = read_rows(location, source.configs, splits)
     schemas = (custom_schema(*columns),) if name == "custom" else source.schemas
@@ -159,7 +159,7 @@ def _join(parts: list[Dataset]) -> Dataset:
     clashing = {column for column, found in types.items() if len(found - {str(Value("null"))}) > 1}
     differ = sorted(clashing - {*_OWN_COLUMNS})  # of those, `datasets` says what clashes
     if differ:
-        logger.warning("Left out, as they have another type in another data set: %s.", ", ".join(differ))
+        logger.warning("Columns left out because their types differ between data sets: %s.", ", ".join(differ))
     return concatenate_datasets([part.remove_columns([*set(differ) & set(part.features)]) for part in parts])
 
 

@@ -34,9 +34,7 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
     if not (lowest >= 0 and highest <= 100) or (highest <= 1 and len(set(solved_percentage)) > 1):
-        raise DataError(
-            f"`solved_percentage` spans {lowest:g} to {highest:g}, but must be in 0..100, and no fraction in 0..1."
-        )
+        raise DataError(f"`solved_percentage` spans {lowest:g} to {highest:g}, but must be percentages in 0..100.")
     words = [len({match.lower() for match in _COMPETITION_WORDS.findall(problem)}) for problem in problems]
     hard = [solved for solved, count in zip(solved_percentage, words, strict=True) if count >= 2]
     plain = [solved for solved, count in zip(solved_percentage, words, strict=True) if count == 0]
@@ -49,7 +47,7 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
     if surplus > standard_error:
         raise DataError(
             f"`solved_percentage` runs the wrong way: {seen}, but the harder ones must come out lower. It seems to "
-            "hold a difficulty (100 minus the success rate); turn it round."
+            "hold a difficulty (100 minus the success rate): invert it."
         )
     if -surplus <= standard_error:
         raise DataError(

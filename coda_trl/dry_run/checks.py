@@ -17,7 +17,7 @@ from .launch import Launch
 from .memory import GIB, MemoryEstimate, ModelSize
 
 _REMEDIES = (
-    "What lowers it: `vllm_enable_sleep_mode`, `gradient_checkpointing`, a lower `vllm_gpu_memory_utilization` or "
+    "To lower it: `vllm_enable_sleep_mode`, `gradient_checkpointing`, a lower `vllm_gpu_memory_utilization` or "
     "`per_device_train_batch_size`, ZeRO-3 or FSDP2, more or larger GPUs, LoRA (`use_peft`)."
 )
 
@@ -77,7 +77,7 @@ def check_batch(args: CodaGRPOConfig, launch: Launch, batch: Batch, num_rows: in
     if batch.updates < 1:
         yield warning(
             "gradient_accumulation_steps",
-            f"One optimizer step takes {1 / batch.updates:g} generated batches. For one step a batch set it to "
+            f"One optimizer step takes {1 / batch.updates:g} generated batches. For one step per batch set it to "
             f"{args.steps_per_generation}.",
         )
     elif batch.updates > 1:

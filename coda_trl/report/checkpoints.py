@@ -19,7 +19,7 @@ def checkpoints(comparison: ComparedRuns) -> Section:
     section = Section(
         "checkpoints",
         "Accuracy and tokens over checkpoints",
-        "Evaluations of what training saved on its way and at its end. Intervals (95%) come from resampling problems.",
+        "Evaluations of a training's checkpoints and final model. Intervals (95%) come from resampling problems.",
     )
     courses = _courses(comparison)
     runs = [run for course in courses.values() for run in course.values()]

@@ -122,7 +122,7 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     legend(figure, axes)
     caption = (
         "Pr: success within a budget. Gain: between neighbouring budgets. n*: best budget for a "
-        "price; where a line steps, the price makes a longer budget not worth its tokens. "
+        "price; at a step, the longer budget stops being worth its tokens. "
         f"{comparison.extent}"
     )
     return Plot("budget_curves", "Budget curves by difficulty", caption, figure, data)

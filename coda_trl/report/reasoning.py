@@ -18,8 +18,8 @@ def reasoning(comparison: ComparedRuns) -> Section:
     section = Section(
         "reasoning",
         "Reasoning patterns",
-        "Reflective words mark reconsidering; on hard problems they should survive. Restating the problem and "
-        "checking over and over on easy problems is what should go.",
+        "Reflective words mark reconsideration, which should survive on hard problems. Restatements of the problem "
+        "and repeated checks on easy problems should go.",
     )
     if not comparison.sampled:
         section.missing = "This needs samples (samples.jsonl)."
