@@ -151,7 +151,6 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self.reward_funcs = [*self.reward_funcs, length_shaping]  # a copy: the caller's list stays as it was
         self.reward_func_names = [*self.reward_func_names, "length_shaping"]
         self.reward_processing_classes = [*self.reward_processing_classes, None]
-        self.reward_weights = torch.cat([self.reward_weights, self.reward_weights[self._base_column].unsqueeze(0)])
 
     @override
     def _generate(self, prompts):
@@ -181,6 +180,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         shaped = self._shape(base, lengths, inputs)
         if self.args.length_shaping != "none":
             rewards[:, -1] = shaped.delta
+            weights = self.reward_weights[: rewards.size(1) - 1]  # a callback may have set others
+            self.reward_weights = torch.cat([weights, weights[self._base_column, None]])
         self._log_metrics(base, lengths, shaped, truncated)
         self._log_table(len(prompts), shaped)
         return rewards

@@ -209,6 +209,24 @@ def test_columns_are_checked_beside_a_reward_model_too(tmp_path):
         CodaGRPOTrainer("no/model", ["no/reward-model", accuracy_reward], args(tmp_path), PROMPTS)
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_weights_may_change_in_the_run(tiny_model, tmp_path, in_place):
+    class Schedule(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if in_place:
+                trainer.reward_weights[0] = 2.0
+            else:
+                trainer.reward_weights = torch.tensor([2.0, 0.0])
+
+    options = args(tmp_path, reward_weights=[1, 0], max_steps=3)
+    trainer = CodaGRPOTrainer(tiny_model, [right, odd], options, PROMPTS, callbacks=[Schedule()])
+    trainer.train()
+    steps = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert len(steps) == 3
+    for entry in steps:
+        assert entry["reward"] == pytest.approx(2 + 2 * entry["rewards/length_shaping/mean"])
+
+
 class OwnLoss(CodaGRPOTrainer):
     """Looks into every micro-batch, as TRL's documentation proposes."""
 
