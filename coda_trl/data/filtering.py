@@ -17,8 +17,14 @@ def encode_prompts(
     Token ids of prompts that are all strings or all conversations, the latter with the opening of the answer. Raises a
     `ValueError` if one has words that the tokenizer lacks, or roles that its template refuses.
     """
+    is_text = isinstance(prompts[0], str)
+    if not is_text and tokenizer.chat_template is None:
+        raise ValueError(
+            "The prompts are conversations, but the tokenizer has no chat template: set `prompt_format: plain`, or "
+            "use a tokenizer that has one."
+        )
     try:
-        if isinstance(prompts[0], str):
+        if is_text:
             return tokenizer(prompts)["input_ids"]
         options = {"add_generation_prompt": True, "return_dict": True, **(chat_template_kwargs or {})}
         return tokenizer.apply_chat_template(prompts, **options)["input_ids"]
@@ -51,11 +57,6 @@ def drop_long_prompts(
     Raises:
         ValueError: If nothing is left, or the tokenizer has no chat template for conversations or cannot encode them.
     """
-    if not isinstance(dataset[0]["prompt"], str) and tokenizer.chat_template is None:
-        raise ValueError(
-            "The prompts are conversations, but the tokenizer has no chat template: set `prompt_format: plain`, or "
-            "use a tokenizer that has one."
-        )
 
     def measure(prompts: list) -> dict[str, list[int]]:
         return {"length": list(map(len, encode_prompts(tokenizer, prompts, chat_template_kwargs)))}

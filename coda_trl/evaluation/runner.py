@@ -131,7 +131,7 @@ def _build_requests(
         missing = sorted(set(range(config.n)) - done.get(key, set()))
         if not missing:
             continue
-        prompt_ids = _encode(tokenizer, problem["prompt"], config.chat_template_kwargs)
+        prompt_ids = tuple(encode_prompts(tokenizer, [problem["prompt"]], config.chat_template_kwargs)[0])
         is_open = opens_thinking(tokenizer.decode(prompt_ids[-PROMPT_END:]))
         seed = zlib.crc32(json.dumps([config.seed, *key]).encode())
         # Numbers less their position are the same along an unbroken row.
@@ -139,17 +139,6 @@ def _build_requests(
             numbers = [number for _, number in row]
             requests.append(Request(*key, prompt_ids, numbers[0], len(numbers), seed, is_open))
     return requests
-
-
-def _encode(
-    tokenizer: PreTrainedTokenizerBase, prompt: str | list[dict[str, str]], template_kwargs: dict[str, Any] | None
-) -> tuple[int, ...]:
-    if not isinstance(prompt, str) and tokenizer.chat_template is None:
-        raise ValueError(
-            "the prompts are lists of messages, but the tokenizer has no chat template: set prompt_format=plain, or "
-            "save the model with a tokenizer that has one"
-        )
-    return tuple(encode_prompts(tokenizer, [prompt], template_kwargs)[0])
 
 
 def _build_engine(
