@@ -29,7 +29,7 @@ def published_metrics(
             Generated tokens.
         shaped ([`~shaping.ShapedRewards`]):
             Result of [`~shaping.shape_rewards`] on them.
-        tau_easy (`float`), tau_hard (`float`):
+        tau_easy, tau_hard (`float`):
             Success rates from which the easy, and up to which the hard condition counts as triggered.
 
     Returns:

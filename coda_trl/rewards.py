@@ -63,7 +63,7 @@ def accuracy_reward(
             Completions, as text or as messages.
         solution (`list[str]`):
             Right answer of each, with or without `\boxed{}`; numbers are fine.
-        log_extra (`Callable`, *optional*), log_metric (`Callable`, *optional*):
+        log_extra, log_metric (`Callable`, *optional*):
             Provided by the trainer. They receive the columns `accuracy_reward/solution`, `accuracy_reward/gold_parsed`
             and `accuracy_reward/answer_parsed` of the completions table, and `coda/grading_timeouts` (cases of this
             call that reached a limit; the trainer logs the mean over processes and calls) and `coda/grading_seconds`.
@@ -182,8 +182,8 @@ def choice_reward(
     unless another option reads the same.
 
     Args:
-        completions (`list[str]` or `list[list[dict]]`), solution (`list[str]`):
-            Completions, as text or as messages, and the letter of the right option of each.
+        completions, solution:
+            As in [`accuracy_reward`]; a solution is the letter of the right option.
         options (`list[list[str]]`, *optional*):
             Texts of the options of each question, A first.
         log_extra, prompts, prompt_opens_thinking (*optional*):
@@ -220,8 +220,8 @@ def ladder_reward(completions: list[Completion], solution: list[str], **kwargs) 
     1 where a completion of a problem of the ladder ends in the right sum, else 0.
 
     Args:
-        completions (`list[str]` or `list[list[dict]]`), solution (`list[str]`):
-            Completions, as text or as messages, and their sums, in digits.
+        completions, solution:
+            As in [`accuracy_reward`]; a solution is the sum in digits.
         **kwargs:
             Other columns of the data set, not used.
 

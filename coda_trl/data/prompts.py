@@ -43,7 +43,7 @@ def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> 
     Args:
         dataset (`Dataset`):
             Rows with a conversational `prompt`.
-        low (`int`), high (`int`):
+        low, high (`int`):
             Range of N, both ends included. The CODA paper uses 128 to 10,000.
         seed (`int`, *optional*, defaults to `42`):
             Seed of the draw.

@@ -89,7 +89,7 @@ def _mean_of_problems(above: np.ndarray, below: np.ndarray, limits: tuple[float,
 
 
 def accuracy(outcomes: Outcomes) -> Ratio:
-    """mean@n: the mean over problems of the share of correct samples with a verdict, in [0, 1]."""
+    """mean@n: the mean over problems of the share, in [0, 1], of correct samples among those with a verdict."""
     return _mean_of_problems(outcomes.correct, outcomes.graded)
 
 
