@@ -208,6 +208,13 @@ def test_training_state_is_sixteen_bytes_a_parameter(sharding, share):
     assert held == pytest.approx(share * size_of("qwen3-8b").parameters)
 
 
+def test_a_checkpoint_holds_the_trained_weights_and_the_optimizer():
+    parameters = size_of("qwen3-8b").parameters
+    for sharding, bytes_each in (("zero3", 14), ("fsdp2", 12), ("ddp", 12)):
+        assert memory_of("qwen3-8b", Launch(8, sharding)).checkpoint == bytes_each * parameters
+    assert memory_of("qwen3-8b", Launch(8, "zero3"), save_only_model=True).checkpoint == 2 * parameters
+
+
 def test_fsdp2_keeps_whole_gradients_between_micro_batches_that_it_does_not_synchronise():
     synced = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
     settings = ({}, {"accelerator_config": synced}, {"gradient_accumulation_steps": 1, "generation_batch_size": 16})
@@ -344,6 +351,7 @@ def tiny_recipe(tiny_model, tmp_path, monkeypatch) -> list[str]:
         "gradient_accumulation_steps": 1,
         "num_train_epochs": 1,
         "lr_scheduler_type": "constant",
+        "save_steps": 1,
         "output_dir": str(tmp_path / "out"),
         "gpu_memory": 16,
     }
@@ -363,6 +371,7 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         "tokens, 128 allowed",
         "Evaluation problems in the training data",
         "Memory of one GPU",
+        "On disk the run keeps 2 checkpoints of 0.0 GiB",
         "No errors, no warnings.",
     ]:
         assert line in text, f"{line!r} is missing from:\n{text}"

@@ -129,7 +129,7 @@ def dry_run(
         elif not args.on_cpu:
             memory = estimate_memory(size, args, model_args, launch, data_args.max_prompt_length, plan.gpu_memory)
             findings += check_memory(args, model_args, launch, memory, plan.gpu_memory)
-            print_memory(console, size, memory, plan.gpu_memory)
+            print_memory(console, args, size, memory, plan.gpu_memory, batch.total_steps)
     print_data(console, data)
     return print_findings(console, findings)
 

@@ -95,6 +95,7 @@ class MemoryEstimate:
     training: dict[str, float]  # added during the backward pass
     kv_cache: float | None  # rest of vLLM's share for keys and values; `None` without colocated vLLM
     sequence: float  # keys and values of one sequence of full length, on one GPU
+    checkpoint: float  # on disk, of all GPUs
 
     @property
     def generation_peak(self) -> float:
@@ -146,7 +147,15 @@ def estimate_memory(
         training=training,
         kv_cache=vllm_share - vllm_weights - VLLM_WORKSPACE if colocated else None,
         sequence=length * size.kv_bytes_per_token / (tensor_parallel if colocated else 1),
+        checkpoint=_checkpoint(size, args, model_args, launch, weight),
     )
+
+
+def _checkpoint(size: ModelSize, args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch, weight: int) -> float:
+    deepspeed = launch.sharding in ("zero2", "zero3")
+    trained = weight if deepspeed or not model_args.use_peft else 4
+    optimizer = 0 if args.save_only_model else 12 if deepspeed else 2 * trained
+    return size.trainable * (trained + optimizer)
 
 
 def _state(

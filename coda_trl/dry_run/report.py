@@ -1,5 +1,8 @@
 """Prints the report of a dry run."""
 
+import math
+import sys
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -48,8 +51,15 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
     console.print(table)
 
 
-def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_memory: float) -> None:
-    """Memory of one GPU by part."""
+def print_memory(
+    console: Console,
+    args: CodaGRPOConfig,
+    size: ModelSize,
+    memory: MemoryEstimate,
+    gpu_memory: float,
+    steps: int | None,
+) -> None:
+    """Memory of one GPU by part, and of the checkpoints of so many steps on disk."""
     table = Table("Part", title="Memory of one GPU, in GiB (arithmetic, not a measurement)", title_justify="left")
     table.add_column("Generation", justify="right")
     table.add_column("Backward pass", justify="right")
@@ -71,6 +81,13 @@ def print_memory(console: Console, size: ModelSize, memory: MemoryEstimate, gpu_
         f"GPU for a sequence of full length{at_a_time}.",
         soft_wrap=not console.is_terminal,
     )
+    if args.save_strategy == "steps" and args.save_steps >= 1 and steps is not None:
+        kept = min(math.ceil(steps / args.save_steps), args.save_total_limit or sys.maxsize)
+        console.print(
+            f"On disk the run keeps {kept} checkpoints of {_gib(memory.checkpoint)} GiB. `save_total_limit` keeps "
+            "fewer, `save_only_model` smaller ones, from which no run resumes.",
+            soft_wrap=not console.is_terminal,
+        )
 
 
 def print_data(console: Console, data: DataReport) -> None:
