@@ -29,13 +29,14 @@ def check_data(
     for argument, dataset in datasets.items():
         if not isinstance(dataset, Dataset):
             continue
-        if "prompt" not in dataset.column_names:
+        columns = list(next(iter(dataset), dataset.features))  # a transform makes others than `column_names`
+        if "prompt" not in columns:
             raise ValueError(
-                f"`{argument}` has no column 'prompt' (its columns: {', '.join(dataset.column_names)}). Rename the "
-                "one that holds the questions."
+                f"`{argument}` has no column 'prompt' (its columns: {', '.join(columns)}). Rename the one that holds "
+                "the questions."
             )
         for reward, name in zip(rewards, names, strict=True):
-            _check_call(reward, name, argument, dataset.column_names)
+            _check_call(reward, name, argument, columns)
     if not isinstance(train_dataset, Dataset):
         return None
     own = [name for reward, name in zip(rewards, names, strict=True) if reward in REWARD_FUNCTIONS.values()]
@@ -56,7 +57,7 @@ def _check_call(reward: Callable, name: str, argument: str, columns: Sequence[st
     """Raises a `ValueError` if a reward function does not take the columns of the data set called `argument`."""
     given = {*_ARGUMENTS, *columns} - {"prompt", "completion"}
     try:
-        inspect.signature(reward).bind(**dict.fromkeys(given))
+        inspect.signature(reward, follow_wrapped=False).bind(**dict.fromkeys(given))
     except TypeError as problem:
         remedy = "Rename the column that holds it" if "missing" in str(problem) else "Let it take `**kwargs`"
         raise ValueError(

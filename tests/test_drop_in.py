@@ -122,6 +122,15 @@ def test_streamed_dataset(tiny_model, tmp_path):
     train(tiny_model, right, args(tmp_path), stream, stream).evaluate()
 
 
+def test_columns_that_a_transform_makes(tiny_model, tmp_path):
+    def exact(completions, solution, **kwargs):
+        return [float(len(gold) > 0) for gold in solution]
+
+    raw = PROMPTS.rename_columns({"prompt": "question"})
+    made = raw.with_transform(lambda rows: {"prompt": rows["question"], "solution": list(map(str, rows["n_gold"]))})
+    train(tiny_model, exact, args(tmp_path), made, made).evaluate()
+
+
 def test_evaluation_before_training_and_on_several_sets(tiny_model, tmp_path):
     sets = {"a": PROMPTS.select(range(3)), "b": PROMPTS.select(range(3, 8))}
     trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path, num_generations_eval=2), PROMPTS, sets)
@@ -162,13 +171,26 @@ def test_completions_table_keeps_what_reward_functions_add(tiny_model, tmp_path,
     assert ("Step 2" in capsys.readouterr().out) == rich
 
 
+def each(judge):
+    @functools.wraps(judge)
+    def reward(completions, **kwargs):
+        return [judge(completion) for completion in completions]
+
+    return reward
+
+
+@each
+def is_text(completion):
+    return float(isinstance(completion, str))
+
+
 class Judge:
     def __call__(self, completions, **kwargs):
         return [1.0] * len(completions)
 
 
 @pytest.mark.parametrize(
-    "reward", [lambda completions, **kwargs: right(completions), functools.partial(right), Judge()]
+    "reward", [lambda completions, **kwargs: right(completions), functools.partial(right), Judge(), is_text]
 )
 def test_rewards_that_are_not_plain_functions(tiny_model, tmp_path, reward):
     train(tiny_model, reward, args(tmp_path), PROMPTS)
