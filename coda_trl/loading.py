@@ -14,8 +14,9 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import GRPOConfig, ModelConfig, TrlParser
 
-from .data import DataArguments, StopTokens, find_stop_tokens, load_generation_config, load_training_set
+from .data import DataArguments, StopTokens, find_stop_tokens, load_training_set
 from .data.loading import name_of
+from .data.stopping import load_generation_config
 from .help_texts import explain_unknown, help_from_docstring
 from .rewards import REWARD_FUNCTIONS
 from .setting_types import check_types

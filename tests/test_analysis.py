@@ -9,7 +9,6 @@ from made_samples import sample
 from coda_trl.analysis import (
     REFLECTIVE_TERMS,
     Restatements,
-    base_reward_key,
     best_budget,
     best_budgets,
     bucket_names,
@@ -18,12 +17,12 @@ from coda_trl.analysis import (
     count_verifications,
     curve,
     difficulty_buckets,
-    evaluation_histories,
     find_trainer_state,
     is_reflective,
     read_log_history,
     sort_problems,
 )
+from coda_trl.analysis.dynamics import base_reward_key, evaluation_histories
 from coda_trl.evaluation import bootstrap
 from coda_trl.evaluation.columns import tabulate
 from coda_trl.evaluation.comparison import compare_within

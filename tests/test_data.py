@@ -22,9 +22,9 @@ from coda_trl.data import (
     load_evaluation_set,
     load_source,
     load_training_set,
-    published_rows,
 )
 from coda_trl.data.answers import gsm8k_answer, last_boxed
+from coda_trl.data.loading import published_rows
 from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
 from coda_trl.data.solved_percentage import check_solved_percentage
 from coda_trl.evaluation.loading import load_benchmark

@@ -1,7 +1,7 @@
 """The paper's analyses, as pure functions of samples and of training logs."""
 
 from .difficulty import BucketComparison, Sorting, bucket_names, compare_buckets, difficulty_buckets, sort_problems
-from .dynamics import Curve, base_reward_key, curve, evaluation_histories, find_trainer_state, read_log_history
+from .dynamics import Curve, curve, find_trainer_state, read_log_history
 from .optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from .overthinking import Restatements, count_verifications
 from .reflection import REFLECTIVE_TERMS, is_reflective
@@ -13,7 +13,6 @@ __all__ = [
     "Curve",
     "Restatements",
     "Sorting",
-    "base_reward_key",
     "best_budget",
     "best_budgets",
     "bucket_names",
@@ -22,7 +21,6 @@ __all__ = [
     "count_verifications",
     "curve",
     "difficulty_buckets",
-    "evaluation_histories",
     "find_trainer_state",
     "is_reflective",
     "read_log_history",

@@ -7,11 +7,11 @@ damaged or renamed, [`DataError`] says what was found.
 from .arguments import DataArguments
 from .contamination import Overlap, find_overlap
 from .filtering import drop_long_prompts
-from .loading import PromptFormat, load_evaluation_set, load_source, load_training_set, published_rows
+from .loading import PromptFormat, load_evaluation_set, load_source, load_training_set
 from .prompts import INSTRUCTION, add_length_budget, choice_prompt, math_prompt, to_plain_text
 from .reading import DataError, DatasetUnavailableError
 from .sources import BENCHMARKS, SOURCES, TRAINING_SETS
-from .stopping import StopTokens, find_stop_tokens, load_generation_config
+from .stopping import StopTokens, find_stop_tokens
 
 __all__ = [
     "BENCHMARKS",
@@ -30,10 +30,8 @@ __all__ = [
     "find_overlap",
     "find_stop_tokens",
     "load_evaluation_set",
-    "load_generation_config",
     "load_source",
     "load_training_set",
     "math_prompt",
-    "published_rows",
     "to_plain_text",
 ]

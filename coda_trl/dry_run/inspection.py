@@ -19,8 +19,8 @@ from ..data import (
     drop_long_prompts,
     find_overlap,
     load_evaluation_set,
-    published_rows,
 )
+from ..data.loading import published_rows
 from ..data_checks import find_missing_box
 from ..loading import check_evaluation, load_evaluation_prompts, load_prompts
 from .findings import Finding, error, warning

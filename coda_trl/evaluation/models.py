@@ -14,7 +14,8 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
-from ..data import PromptFormat, find_stop_tokens, load_generation_config
+from ..data import PromptFormat, find_stop_tokens
+from ..data.stopping import load_generation_config
 
 logger = logging.getLogger(__name__)
 
