@@ -92,6 +92,15 @@ def test_an_evaluation_writes_every_sample_and_a_summary(tiny_model, tmp_path):
     assert result["accuracy"]["value"] == pytest.approx(sum(s["correct"] for s in samples) / 12)
 
 
+def test_results_have_the_order_in_which_they_were_asked_for(tiny_model, tmp_path):
+    sets = [
+        Benchmark(name, [{"prompt": ask(text), "solution": "1"}], grade) for name, text in (("b", "1"), ("a", "1 + 1"))
+    ]
+    summary = evaluate(settings(tiny_model, tmp_path, n=1), sets)  # the longest prompts are answered first
+    assert [s["benchmark"] for s in read_samples(tmp_path / "samples.jsonl")] == ["a", "b"]
+    assert list(summary["benchmarks"]) == ["b", "a"]
+
+
 def test_samples_do_not_depend_on_their_batch_nor_on_how_many_there_are(tiny_model, tmp_path):
     same_length = [sums()]  # prompts of one length: padding changes logits in the last digit
     evaluate(settings(tiny_model, tmp_path / "one", batch_size=1), same_length)

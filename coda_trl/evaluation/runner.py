@@ -109,11 +109,12 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
             engine = _build_engine(config, files, tokenizer, longest_prompt)
             _generate(config, engine, requests, problems, writer, summary)
         seconds, tokens = (sum(session[name] for session in summary["sessions"]) for name in ("seconds", "tokens"))
+        results = summarise_samples(output_dir / SAMPLES_FILE)
         summary |= {
             "complete": True,
             "wall_seconds": seconds,
             "tokens_per_second": tokens / seconds if seconds else None,
-            "benchmarks": summarise_samples(output_dir / SAMPLES_FILE),
+            "benchmarks": {name: results[name] for name in [*names, *results]},  # in the order asked for
         }
         _write_summary(output_dir, summary)  # while the lock keeps others out
         return summary
