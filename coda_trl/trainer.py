@@ -168,7 +168,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
         base = rewards[:, self._base_column]
-        if self.args.length_shaping != "none":
+        has_term = self.reward_funcs[-1] is length_shaping  # a script may evaluate with other functions
+        if has_term:
             check_correctness(base, self.reward_func_names[:-1], self._base_column)
         elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
             self._log_table(len(prompts))
@@ -178,7 +179,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
         lengths = self._gather(self._completion_lengths)
         shaped = self._shape(base, lengths, inputs)
-        if self.args.length_shaping != "none":
+        if has_term:
             rewards[:, -1] = shaped.delta
             weights = self.reward_weights[: rewards.size(1) - 1]  # a callback may have set others
             self.reward_weights = torch.cat([weights, weights[self._base_column, None]])

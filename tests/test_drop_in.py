@@ -10,7 +10,7 @@ import pytest
 import torch
 import trl
 from datasets import Dataset, IterableDataset
-from small_training import PROMPTS, SETTINGS, odd, right
+from small_training import PROMPTS, SETTINGS, brevity, odd, right
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
 from trl.rewards import accuracy_reward
 
@@ -247,6 +247,18 @@ def test_weights_may_change_in_the_run(tiny_model, tmp_path, in_place):
     assert len(steps) == 3
     for entry in steps:
         assert entry["reward"] == pytest.approx(2 + 2 * entry["rewards/length_shaping/mean"])
+
+
+def test_evaluation_with_other_rewards_than_the_training_s(tiny_model, tmp_path):
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS, PROMPTS)
+    names = ("reward_funcs", "reward_func_names", "reward_processing_classes", "reward_weights")
+    kept = {name: getattr(trainer, name) for name in names}
+    vars(trainer).update(zip(names, ([right, brevity], ["right", "brevity"], [None] * 2, torch.ones(2)), strict=True))
+    found = trainer.evaluate()
+    assert found["eval_reward"] == pytest.approx(1 + found["eval_rewards/brevity/mean"]) != 1
+    vars(trainer).update(kept)
+    trainer.train()
+    assert_shaped(trainer)
 
 
 class OwnLoss(CodaGRPOTrainer):
