@@ -68,7 +68,7 @@ def latex_main_results(
     if any(table.differences for tables in models.values() for table in tables):
         caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
     if intervals:
-        caption += " 95% intervals in brackets; ≈ marks a change whose interval holds 0."
+        caption += " 95% intervals over problems in brackets; ≈ marks a change whose interval holds 0."
     return _float("table*", "main_results", caption, frame)
 
 

@@ -22,7 +22,7 @@ NO_EVALUATION = (
     "No run has an evaluation (samples.jsonl or summary.json). Make one with coda-evaluate, and name its folder too: "
     "coda-report NAME=TRAINING NAME=EVALUATION."
 )
-NOISE = "≈ marks a difference whose 95% interval holds 0: it may be noise."
+NOISE = "≈ marks a difference whose 95% interval, over problems and not over trainings, holds 0: it may be noise."
 
 
 def main_results(comparison: ComparedRuns) -> Section:
