@@ -112,9 +112,7 @@ def _tail(num_problems: int) -> float:
 
 
 def interval(values: np.ndarray, num_problems: int) -> tuple[float, float]:
-    """
-    95% interval of the replicates that are not NaN. The fewer problems (at least 2), the further out its ends.
-    """
+    """95% interval of the replicates that are not NaN. The fewer problems (at least 2), the further out its ends."""
     tail = 100 * _tail(num_problems)
     low, high = np.nanpercentile(values, [tail, 100 - tail])
     return float(low), float(high)

@@ -44,8 +44,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     TRL pads every micro-batch to the longest prompt and completion of the process's generation batch
     ([trl#7179](https://github.com/huggingface/trl/issues/7179)). If `args.length_grouping` is set, three methods
-    differ
-    (`docs/performance.md` has exceptions and consequences):
+    differ (`docs/performance.md` has exceptions and consequences):
 
     - `_prepare_inputs` cuts the rows of each optimizer step into micro-batches of similar length; the remaining ones
       are empty. All processes cut alike, so that their forward passes stay in step: a process with fewer rows to train
