@@ -19,15 +19,12 @@ _READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
 def check_data(
     rewards: Sequence[Callable], names: Sequence[str], train_dataset: object, eval_dataset: object
 ) -> str | None:
-    """
-    Raises a `ValueError` if a data set has no prompts, or a reward function cannot read it. Streams, which may be slow
-    to start, are not checked. Returns a warning, if any.
-    """
+    """Raises a `ValueError` if a data set lacks prompts, or a reward cannot read it. Returns a warning, if any."""
     several = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
     datasets = {"train_dataset": train_dataset}
     datasets |= {f"eval_dataset[{key!r}]" if key else "eval_dataset": value for key, value in several.items()}
     for argument, dataset in datasets.items():
-        if not isinstance(dataset, Dataset):
+        if not isinstance(dataset, Dataset):  # a stream may be slow to start
             continue
         columns = list(next(iter(dataset), dataset.features))  # a transform makes others than `column_names`
         if "prompt" not in columns:

@@ -40,10 +40,7 @@ torch.serialization.register_package(
 
 
 def find_last_complete_checkpoint(output_dir: str) -> str | None:
-    """
-    The last complete checkpoint in the output folder of a run, if any. Each interrupted or damaged one is skipped with
-    a warning.
-    """
+    """The last complete checkpoint in an output folder, if any. Incomplete ones are skipped with a warning."""
     for checkpoint in reversed(sort_checkpoints(output_dir)):
         damage = find_damage(Path(checkpoint))
         if damage is None:
@@ -98,10 +95,7 @@ def fixed_settings(args: TrainingArguments, *others: Any) -> dict[str, Any]:
 
 
 def check_settings(output_dir: str, settings: dict[str, Any], resumes: bool) -> str | None:
-    """
-    Compares the settings of a resumed run with `settings.json`; for a new run, writes that file. Returns what is
-    wrong, if anything.
-    """
+    """Compares a resumed run with `settings.json`, which new runs write. Returns what is wrong, if anything."""
     path = Path(output_dir, SETTINGS_FILE)
     if not (resumes and path.exists() and path.stat().st_size):
         path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")

@@ -11,10 +11,7 @@ NEED_BUDGET = ("l1_exact", "l1_max")
 
 
 def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
-    """
-    Raises a `ValueError` for the first parameter of [`shape_rewards`] out of range. `names` has the user's names for
-    them if these differ, as those of [`CodaGRPOConfig`] do.
-    """
+    """Raises a `ValueError` for the first parameter out of range. `names` has the user's names, if these differ."""
     names = names or {}
 
     def fail(name: str, value: object, allowed: str) -> None:

@@ -67,10 +67,7 @@ ARGUMENTS = (RewardArguments, DataArguments, DryRunArguments, CodaGRPOConfig, Mo
 
 
 def parse(argv: Sequence[str], config: type[CodaGRPOConfig] = CodaGRPOConfig) -> tuple:
-    """
-    Settings from the command line, overlays and recipe: an object of each of `ARGUMENTS`, or of `config` for its base.
-    Raises as [`parse_settings`].
-    """
+    """The settings as an object of each of `ARGUMENTS`, or of `config` for its base. Raises as [`parse_settings`]."""
     return parse_settings(
         argv,
         [config if arguments is CodaGRPOConfig else arguments for arguments in ARGUMENTS],

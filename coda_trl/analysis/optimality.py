@@ -29,8 +29,7 @@ class BudgetCurve:
         return self.success[np.searchsorted(self.budgets, budget, side="right") - 1]
 
     def marginal_gain(self, budgets: np.ndarray) -> np.ndarray:
-        """Rise of the curve per token between `K` ascending budgets, shape `(K - 1,)`: the paper's g(n) as a finite
-        difference."""
+        """Rise per token between `K` ascending budgets, shape `(K - 1,)`: the paper's g(n) as a finite difference."""
         return np.diff(self.at(budgets)) / np.diff(budgets)
 
 

@@ -13,10 +13,7 @@ logger = logging.getLogger(__name__)
 def encode_prompts(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence, chat_template_kwargs: dict[str, Any] | None = None
 ) -> list[list[int]]:
-    """
-    Token ids of prompts that are all strings or all conversations, the latter with the opening of the answer. Raises a
-    `ValueError` if one has words that the tokenizer lacks, or roles that its template refuses.
-    """
+    """Token ids of prompts, all strings or all conversations. Raises a `ValueError` if they cannot be encoded."""
     is_text = isinstance(prompts[0], str)
     if not is_text and tokenizer.chat_template is None:
         raise ValueError(

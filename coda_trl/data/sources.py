@@ -24,10 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Schema:
-    """
-    One form of the rows of a data set: the columns that are read, and how they become prompt and gold (a `ValueError`
-    for a row without a usable gold).
-    """
+    """One form of the rows: the columns that are read, and how they become prompt and gold, or a `ValueError`."""
 
     columns: tuple[str, ...]
     build: Callable[[Row], tuple[Messages, str]]

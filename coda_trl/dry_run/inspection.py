@@ -56,10 +56,7 @@ def inspect_data(
     args: GRPOConfig,
     benchmarks: list[str] | None,
 ) -> DataReport:
-    """
-    Loads and checks the training data. `rewards` are the names of the reward functions. Without a tokenizer, prompts
-    are not measured. `benchmarks` are the evaluation sets to compare with, by default all.
-    """
+    """Loads and checks the training data. Without a tokenizer, prompts are not measured."""
     report = DataReport()
     try:
         dataset = load_prompts(data_args.dataset, data_args, args.seed)

@@ -154,10 +154,7 @@ class _Builder:
 def tabulate(
     samples: Iterable[Mapping[str, Any]], split_by: str | None = None, counts: Mapping[str, Count] | None = None
 ) -> dict[str, SampleColumns]:
-    """
-    Makes columns of samples, as [`load_samples`] does for a file. Fields used: `benchmark`, `problem_id`, `tokens`,
-    `finish_reason`, `correct` and, if present, `sample`.
-    """
+    """Makes columns of samples, as [`load_samples`] does for a file."""
     counts, builders = counts or {}, {}
     for sample in samples:
         benchmark = sample["benchmark"]
@@ -206,8 +203,5 @@ def load_samples(
 
 
 def collect(samples: Iterable[Mapping[str, Any]]) -> dict[str, Outcomes]:
-    """
-    Sums samples up by problem, by benchmark. Fields used: `benchmark`, `problem_id`, `tokens`, `finish_reason`,
-    `correct`.
-    """
+    """Sums samples up by problem, by benchmark. `sample` and `completion` are not needed."""
     return {benchmark: columns.outcomes for benchmark, columns in tabulate(samples).items()}

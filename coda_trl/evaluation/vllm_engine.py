@@ -64,10 +64,7 @@ class VLLMEngine:
         self.devices = _assign_devices(tensor_parallel_size, data_parallel_size, share)
 
     def generate(self, requests: Sequence[Request]) -> Iterator[list[Generation]]:
-        """
-        Answers requests in their order, so that an interrupted run has completed the first ones. Raises a
-        `RuntimeError` with the traceback of a replica that fails.
-        """
+        """Answers requests in their order. Raises a `RuntimeError` with the traceback of a replica that fails."""
         context = multiprocessing.get_context("spawn")  # a forked child could not use CUDA
         tasks = context.Queue()
         tasks.cancel_join_thread()  # do not wait at exit for a failed replica to fetch its requests

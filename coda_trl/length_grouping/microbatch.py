@@ -77,10 +77,7 @@ def cheapest_fill(
 
 
 def blank(batch: dict[str, torch.Tensor], rows: torch.Tensor) -> dict[str, torch.Tensor]:
-    """
-    Masks all of some rows but the last token of their prompts, the least that a forward pass takes. `rows` is `True`
-    for these rows, shape `(B,)`.
-    """
+    """Masks all of the `rows`, a mask `(B,)`, but their last prompt token, the least that a forward pass takes."""
     prompt_mask = batch["prompt_mask"].clone()
     prompt_mask[rows, :-1] = 0
     return batch | {

@@ -80,8 +80,7 @@ def join_models(tables: Mapping[str, Table]) -> Table:
 
 
 def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparison:
-    """On a benchmark or an average of several, paired if both have samples; NaN if a run lacks a benchmark, or without
-    common problems."""
+    """On one or an average of several benchmarks, paired if both have samples; NaN if nothing is in common."""
     if all(name in each.samples for name in benchmarks for each in (run, reference)):
         mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
         if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):

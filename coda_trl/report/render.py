@@ -54,10 +54,7 @@ def write_tables(folder: Path, sections: Sequence[Section]) -> None:
 
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]:
-    """
-    Writes every figure as PNG, SVG and PDF. Returns the SVG files by key, and by `<key>-narrow` the same with the
-    panels stacked.
-    """
+    """Writes figures as PNG, SVG and PDF. Returns the SVGs by key, and with stacked panels by `<key>-narrow`."""
     folder.mkdir(parents=True, exist_ok=True)
     images = {}
     for plot in _items(sections, Plot):

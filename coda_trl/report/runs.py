@@ -84,10 +84,7 @@ class Run:
 def load_run(
     name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
 ) -> Run:
-    """
-    Loads a run from folders that may contain `samples.jsonl`, `summary.json`, and `trainer_state.json` at the top or
-    in a checkpoint. `benchmarks` are those to keep, by default all.
-    """
+    """Loads a run from its folders, see [`find_files`]. `benchmarks` are those to keep, by default all."""
     run = Run(name)
     for folder in map(Path, folders):
         _load_folder(run, folder, split_by)

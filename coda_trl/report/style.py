@@ -34,10 +34,7 @@ PLOT_SETTINGS = {
 
 
 def run_styles(names: Sequence[str], reference: str | None) -> dict[str, dict[str, Any]]:
-    """
-    Drawing style of every run, the same in all figures. Runs of one name with several budgets (`L1@512`, `L1@1024`)
-    share one; the reference is black.
-    """
+    """Style of every run in all figures. Budgets of a run (`L1@512`, `L1@1024`) share one; the reference is black."""
     families = dict.fromkeys(name.partition("@")[0] for name in names if name != reference)
     styles = {
         family: {"color": _COLOURS[i % 7], "marker": _MARKERS[i % 7], "linestyle": _LINES[i % 6]}
