@@ -306,7 +306,7 @@ def test_settings_outside_the_design_need_a_name_of_their_own(make_queue, capsys
     assert "no recipe for gpro-0" in capsys.readouterr().err
 
 
-def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path):
+def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path, monkeypatch):
     assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work()
     rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
     parts = tables.build(rows, tmp_path)
@@ -333,6 +333,13 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     shown = {"state", "missing-math", "trainings", "rewards", "seconds", "course"}
     assert set(tables.build(only_trained, tmp_path)) == shown
     assert "% [0.0,\xa00.0] | 0.0 [0.0,\xa00.0] | – |" in parts["course"], "both had the same rollouts"
+
+    drawn = []
+    monkeypatch.setattr(tables, "draw_bands", lambda runs, path: drawn.append({name for name, _ in runs}))
+    rivals = [rows[0] | {"method": "vlp", "seed": seed} for seed in range(3)]
+    for found in (rivals[:2], rivals):
+        tables.build(rows + found, tmp_path)
+    assert drawn == [{"Start", "GRPO", "CODA"}, {"Start", "GRPO", "CODA", "VLP"}], "a mean of two seeds misleads"
 
 
 def test_means_can_be_read_before_the_runs_of_all_methods(tmp_path, monkeypatch):
