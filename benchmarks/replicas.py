@@ -1,5 +1,5 @@
 r"""
-Tokens a second of vLLM on one card, by the number of replicas that share it.
+Tokens per second of vLLM on one GPU, by the number of replicas that share it.
 
     python benchmarks/replicas.py --model FOLDER [--replicas 1 2 4 6] [--out runs/benchmarks]
 

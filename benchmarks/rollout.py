@@ -79,7 +79,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--tiny", action="store_true", help="A tiny model and short completions.")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), help="Engines to run.")
-    parser.add_argument("--rollouts", type=int, default=256, help="Completions a step, a multiple of 8.")
+    parser.add_argument("--rollouts", type=int, default=256, help="Completions per step, a multiple of 8.")
     parser.add_argument("--longest", type=int, default=1024, help="Longest completion in tokens.")
     parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each engine.")
     parser.add_argument("--seconds", type=float, default=600, help="Time of all engines, in equal shares.")

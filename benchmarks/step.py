@@ -256,7 +256,7 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--vllm_share", type=float, default=0.4, help="Of the card's memory, for vLLM.")
     parser.add_argument("--engine", choices=ENGINES, default="generate", help="What makes the rollouts.")
     parser.add_argument(
-        "--rollouts", type=int, default=128, help="Completions a step, a multiple of 64. Not with --tiny."
+        "--rollouts", type=int, default=128, help="Completions per step, a multiple of 64. Not with --tiny."
     )
     parser.add_argument("--longest", type=int, default=512, help="Longest completion in tokens. Not with --tiny.")
     parser.add_argument("--rounds", type=int, default=3, help="Timed steps of each side.")

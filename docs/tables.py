@@ -71,7 +71,7 @@ def length_stats_table(groups: int = 20_000) -> str:
 
 
 def memory_table() -> str:
-    """What the dry run estimates for the recipes of the paper, in GiB a GPU."""
+    """What the dry run estimates for the recipes of the paper, in GiB per GPU."""
     lines = [
         "| Model | GPUs | Sharding | Peak, generation | Peak, backward |",
         "| --- | --- | --- | --- | --- |",

@@ -377,7 +377,7 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         assert line in text, f"{line!r} is missing from:\n{text}"
     assert not (tmp_path / "out").exists(), "a dry run wrote something"
     status, text = report(*tiny_recipe, "--num_processes", "4", "--per_device_train_batch_size", "2")
-    assert status == 0 and "each process holds 0.5 groups, so some are cut between processes" in text
+    assert status == 0 and "each process holds 0.5 groups, so some are split between processes" in text
 
 
 def test_a_launch_whose_memory_is_not_estimated_says_so(tiny_recipe, launch_file):

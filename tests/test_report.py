@@ -35,7 +35,7 @@ WITHOUT_PREIMAGE = {("14b", "svamp")}
 
 
 def answers(token_factor=1.0, problems=20, benchmark="b", rungs=False):
-    """Four samples a problem, the later problems easier and longer."""
+    """Four samples per problem, the later problems easier and longer."""
     return [
         sample(
             i,
@@ -375,7 +375,7 @@ def test_unfinished_and_unscorable_samples_are_pointed_out(tmp_path, report):
     samples[0]["correct"] = None
     content, text = report({"A": broken(write(tmp_path / "a", samples), "summary.json", '{"complete": false}')})
     missing = content["missing"]["A"]
-    assert "b: between 3 and 4 samples a problem" in missing
+    assert "b: between 3 and 4 samples per problem" in missing
     assert 0 < text.index("<strong>Unfinished.</strong> A: the evaluation in") < text.index("<nav")
 
 

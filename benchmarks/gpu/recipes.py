@@ -201,7 +201,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--steps", nargs="+", choices=KINDS, default=["lognormal", "full", "lognormal", "lognormal-trl"]
     )
-    parser.add_argument("--micro-batches", type=int, default=4, help="Micro-batches a step and process.")
+    parser.add_argument("--micro-batches", type=int, default=4, help="Micro-batches per step and process.")
     parser.add_argument("--seconds", type=float, default=600, help="Time of all runs; each gets an equal share.")
     parser.add_argument("--tiny", action="store_true", help="Rehearse on a CPU: a tiny model, short, not sharded.")
     args = parser.parse_args(argv)

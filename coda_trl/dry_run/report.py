@@ -21,28 +21,28 @@ def print_batch(console: Console, args: CodaGRPOConfig, launch: Launch, batch: B
     kind = "" if launch.sharding == "none" else f" ({launch.sharding})"
     table.add_row("Processes", f"{launch.num_processes}{kind}")
     table.add_row(
-        "Completions a batch",
-        f"{batch.completions:,} = {args.per_device_train_batch_size} a micro-batch x {args.steps_per_generation} "
+        "Completions per batch",
+        f"{batch.completions:,} = {args.per_device_train_batch_size} per micro-batch x {args.steps_per_generation} "
         f"micro-batches x {launch.num_processes} processes",
     )
-    table.add_row("Prompts a batch", f"{batch.prompts:,} x {args.num_generations} completions")
+    table.add_row("Prompts per batch", f"{batch.prompts:,} x {args.num_generations} completions")
     held = batch.completions // launch.num_processes
     layout = f"each process holds {held / args.num_generations:g} groups"
     if held % args.num_generations:
-        layout += ", so some are cut between processes (rewards are gathered, so this works)"
+        layout += ", so some are split between processes (rewards are gathered, so this works)"
     table.add_row("Groups", layout)
-    table.add_row("Optimizer steps a batch", f"{batch.updates:g}")
+    table.add_row("Optimizer steps per batch", f"{batch.updates:g}")
     if data.rows is not None:
         note = " (published size; not loaded here)" if data.published else ""
         table.add_row("Training prompts", f"{data.rows:,}{note}")
         left = data.rows % batch.prompts
-        table.add_row("Steps an epoch", f"{batch.steps_per_epoch:,} ({left} prompts left over)")
+        table.add_row("Steps per epoch", f"{batch.steps_per_epoch:,} ({left} prompts left over)")
     if batch.total_steps is not None:
-        table.add_row("Steps in all", f"{batch.total_steps:,}")
+        table.add_row("Total steps", f"{batch.total_steps:,}")
     tokens = batch.completions * args.max_completion_length
-    table.add_row("Tokens a batch", f"at most {tokens:,} ({batch.completions:,} x {args.max_completion_length:,})")
+    table.add_row("Tokens per batch", f"at most {tokens:,} ({batch.completions:,} x {args.max_completion_length:,})")
     if data.rows is not None:
-        table.add_row("Tokens an epoch", f"at most {data.rows // batch.prompts * tokens:,}")
+        table.add_row("Tokens per epoch", f"at most {data.rows // batch.prompts * tokens:,}")
     if args.length_shaping == "coda":
         easy, hard = gate_counts(args.num_generations, args.coda_tau_easy, args.coda_tau_hard)
         of = f"correct of {args.num_generations}"
@@ -77,8 +77,8 @@ def print_memory(
     if memory.kv_cache is not None:
         at_a_time = f", so vLLM runs {max(0, int(memory.kv_cache / memory.sequence))} of them at a time"
     console.print(
-        f"Keys and values take {size.kv_bytes_per_token / 1024:.0f} KiB a token; {memory.sequence / GIB:.2g} GiB a "
-        f"GPU for a sequence of full length{at_a_time}.",
+        f"Keys and values take {size.kv_bytes_per_token / 1024:.0f} KiB per token; {memory.sequence / GIB:.2g} GiB "
+        f"per GPU for a sequence of full length{at_a_time}.",
         soft_wrap=not console.is_terminal,
     )
     if args.save_strategy == "steps" and args.save_steps >= 1 and steps is not None:

@@ -217,7 +217,7 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
     names = {"temperature": "temperature", "top_p": "top-p", "max_tokens": "at most", "seed": "seed"}
     texts = [f"{label} {settings[name]}" for name, label in names.items() if name in settings]
     if "n" in summary:
-        facts["sampling"] = ", ".join([f"{summary['n']} a problem", *texts])
+        facts["sampling"] = ", ".join([f"{summary['n']} per problem", *texts])
     if "versions" in summary:
         facts["versions"] = ", ".join(f"{name} {number}" for name, number in summary["versions"].items())
     if summary.get("tokens_per_second") and "wall_seconds" in summary:
@@ -235,7 +235,7 @@ def _note_missing(run: Run) -> None:
         per_problem = columns.outcomes.samples
         if per_problem.min() < per_problem.max():
             counts = f"between {per_problem.min():g} and {per_problem.max():g}"
-            run.missing.append(f"{benchmark}: {counts} samples a problem")
+            run.missing.append(f"{benchmark}: {counts} samples per problem")
         if stopped := int(columns.counts["stopped"].sum()):
             run.missing.append(f"{benchmark}: {stopped} samples whose grading was stopped, which count as wrong")
         if np.isnan(columns.counts["restatements"]).all():
