@@ -91,10 +91,10 @@ def _show_tick(value: float, _: int) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
 
 
-def stack(figure: Figure, titles: Sequence[str], width: float = 4.1, height: float = 2.4) -> None:
+def stack(figure: Figure, titles: Sequence[str]) -> None:
     """Puts the panels of a figure that are not hidden one below the other, for a narrow screen."""
     shown = [panel for panel in figure.axes if panel.get_visible()]
-    figure.set_size_inches(width, height * len(shown) + 0.3)
+    figure.set_size_inches(4.1, 2.4 * len(shown) + 0.3)
     grid = figure.add_gridspec(len(shown), 1)
     for row, (panel, title) in enumerate(zip(shown, titles, strict=True)):
         panel.set_subplotspec(grid[row, 0])
