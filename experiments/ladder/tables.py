@@ -17,7 +17,7 @@ METHODS = ("start", "grpo", "vlp", "asrr", "linear", "alp", "gr3", "coda", "coda
 # Methods that are shown by difficulty.
 SHAPED = ("vlp", "asrr", "coda", "coda-correct")
 # Lines and markers of methods in figures.
-STYLES = run_styles(("coda", "start", "vlp", "asrr", "coda-correct", "l1", "linear"), None) | {
+STYLES = run_styles(("coda", "linear", "vlp", "asrr", "coda-correct", "l1"), None) | {
     "grpo": {"color": "black", "marker": "*", "linestyle": "-"},
     "start": {"color": "#7F7F7F", "marker": "o", "linestyle": ":"},
     "alp": {"color": "#882255", "marker": "<", "linestyle": (0, (6, 2))},
