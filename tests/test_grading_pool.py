@@ -18,11 +18,11 @@ import pytest
 from child_processes import wait_until
 from pebble import ProcessExpired
 
-from coda_trl.grading import GradingPool, default_pool
+from coda_trl.grading import GradingPool, default_pool, final_answer
 from coda_trl.grading import server as server_module
 from coda_trl.grading.__main__ import main
-from coda_trl.grading.pool import Grade, default_workers
-from coda_trl.grading.rules import Case
+from coda_trl.grading.pool import Grade, _Server, default_workers
+from coda_trl.grading.rules import Case, prepare
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -110,6 +110,25 @@ def test_a_process_killed_from_outside_costs_no_verdict(pool, victim):
     killer.join()
     assert [grade.verdict for grade in grades] == [True] * 80
     assert not any(grade.stopped for grade in grades)
+
+
+def test_a_server_killed_while_a_case_hangs_is_noticed_before_the_case_ends():
+    """The worker held the server's end of the connection open, so that the caller waited for it in vain."""
+    server = _Server(workers=1, memory_mb=256)
+    process = psutil.Process(server.pid)
+
+    def kill_at_work():
+        wait_until(lambda: any(worker.cpu_times().user > 0.5 for worker in process.children()))
+        process.kill()
+
+    killer = threading.Thread(target=kill_at_work)
+    killer.start()
+    with pytest.raises((EOFError, OSError)):
+        list(server.grade([(0, prepare(HANG_GOLD, final_answer(HANGS[0])))], timeout=600.0))
+    assert alive(server.pid)  # the group: the worker is still at it
+    killer.join()
+    server.end()
+    assert wait_until(lambda: not alive(server.pid))
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,9 @@ def grade_case(case: Case, timeout: float) -> Grade:
     return Grade(verdict, None, time.monotonic() - start, error=error)
 
 
-def start_worker(memory_bytes: int) -> None:
+def start_worker(memory_bytes: int, output: Connection) -> None:
     """Runs once in every worker."""
+    output.close()  # or the caller would not see the server die while a case hangs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a Python handler would wait for the end of a long C call
     if sys.platform == "linux":  # elsewhere the kernel does not keep to this limit
         pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -73,7 +74,7 @@ class Server:
             max_workers=workers,
             max_tasks=TASKS_PER_WORKER,
             initializer=start_worker,
-            initargs=(memory_mb * 2**20,),
+            initargs=(memory_mb * 2**20, output),
             context=multiprocessing.get_context("fork"),
         )
 
