@@ -8,7 +8,7 @@ from .numeric import rational_value
 from .units import Quantity
 
 _BASED = re.compile(
-    r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*|[0-9A-Z]+)⟧?\s*\)?\s*"
+    r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*(?:\.\d+)?|[0-9A-Z]+)⟧?\s*\)?\s*"
     r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
     r"|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d{1,2}))$"
 )
@@ -49,7 +49,7 @@ def numeral(text: str) -> tuple[str, int] | None:
     sign, digits, *names = match.groups()
     name = next(filter(None, names)).casefold()
     base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 0)
-    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
+    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits.replace(".", "")):
         return None
     return sign + (digits.upper().lstrip("0") or "0"), base
 
@@ -65,8 +65,10 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     if gold_numeral and answer_numeral:
         return gold_numeral == answer_numeral
     if gold_numeral:
-        return answer.upper() == gold_numeral[0]
-    return rational_value(gold) == int(*answer_numeral) if answer_numeral else None
+        return answer.upper().lstrip("0") == gold_numeral[0].lstrip("0")
+    if answer_numeral:
+        return "." not in answer_numeral[0] and rational_value(gold) == int(*answer_numeral)
+    return None
 
 
 @lru_cache(maxsize=8192)
