@@ -73,6 +73,8 @@ def test_choice_reward_with_options():
     options = [["bank", "Bookstore", "bank"]]
     assert choice_reward([r"\boxed{the bookstore}"], ["B"], options=options) == [1.0]
     assert choice_reward([r"\boxed{B bookstore}"], ["B"], options=options) == [1.0]
+    assert choice_reward([r"\boxed{\text{The correct answer is bookstore}}"], ["B"], options=options) == [1.0]
+    assert choice_reward([r"\boxed{\text{The answer is not bookstore}}"], ["B"], options=options) == [0.0]
     assert choice_reward([r"\boxed{C bookstore}"], ["B"], options=options) == [0.0]
     assert choice_reward([r"\boxed{bank}"], ["A"], options=options) == [0.0]  # two options read so
     assert choice_reward([r"\boxed{}"], ["A"], options=[["", "x"]]) == [0.0]

@@ -2,6 +2,7 @@ r"""Multiple choice: which option a gold names, and which one an answer chooses.
 
 import re
 from collections.abc import Sequence
+from itertools import product
 from string import ascii_uppercase
 
 from .literals import words_key
@@ -59,9 +60,9 @@ def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | No
     texts = [words_key(text) or text for text in map(normalize, map(str, options or ()))]
     labelled = [f"{letter} {text}".casefold() for letter, text in zip(ascii_uppercase, texts, strict=False)]
     key = words_key(answer) or answer
-    for known in (texts, labelled):
-        if key and known.count(key) == 1:
-            return ascii_uppercase[known.index(key)]
+    for said, known in product((key, key.rpartition(" is ")[2]), (texts, labelled)):  # `The answer is bank`
+        if said and known.count(said) == 1:
+            return ascii_uppercase[known.index(said)]
     return None
 
 
