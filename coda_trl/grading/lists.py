@@ -8,6 +8,7 @@ from .structure import Sequence, sequence, split_top
 MAX_ITEMS = 64
 _UNKNOWN = re.compile(r"^[A-Za-z](?:_\{?\w+\}?|')?$")
 _EQUALS = frozenset("=")
+_POINT = re.compile(r"^[A-Z](?=\([^()=]*, [^()=]*\)$)")
 _COLUMN = re.compile(r"^\\begin\{[bp]matrix\}([^&]*)\\end\{[bp]matrix\}$")
 _ORDERED = {"xy", "xyz", "ab", "abc", "abcd"}  # letters that are known to be asked for in this order
 
@@ -24,12 +25,12 @@ def by_label(text: str) -> str:
     return ", ".join(map("{} = {}".format, labels.items, values.items)) if is_one_each else text
 
 
-def column_as_tuple(text: str) -> str:
-    r"""`(1, 2)` of `\begin{pmatrix} 1 \\ 2 \end{pmatrix}`, which is a vector in either notation."""
+def as_tuple(text: str) -> str:
+    r"""`(1, 2)` of the vector `\begin{pmatrix} 1 \\ 2 \end{pmatrix}` and the point `P(1, 2)`."""
     if column := _COLUMN.match(text):
         rows = map(str.strip, column[1].split(r"\\"))
         return f"({', '.join(filter(None, rows))})"
-    return text
+    return _POINT.sub("", text)
 
 
 def same_items(gold: str, answer: str, equal: Equal) -> bool:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .approximations import approximated, is_close, is_rounded
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
-from .lists import Equal, by_label, column_as_tuple, same_elements, same_items
+from .lists import Equal, as_tuple, by_label, same_elements, same_items
 from .literals import is_words, numbers_equal, numeral, numerals_equal, same_words, times_equal, words_key
 from .normalize import WORDS, normalize
 from .numeric import equal_by_value, is_evaluable, rational_value
@@ -214,9 +214,8 @@ def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
     equal = partial(equivalent, algebra=algebra)
-    tuples = [column_as_tuple(text) for text in (gold, answer)]
-    if all(map(sequence, tuples)):
-        gold, answer = tuples
+    if sequence(gold) or sequence(answer):
+        gold, answer = as_tuple(gold), as_tuple(answer)
     if (same := same_set(gold, answer, equal)) is not None:
         return same
     is_sequence = sequence(gold) or sequence(answer)

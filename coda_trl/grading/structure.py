@@ -24,7 +24,6 @@ GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda
 _LETTER = rf"(?:(?<![\\A-Za-z])[A-Za-z]|\\(?:{'|'.join(GREEK)})(?![A-Za-z]))"
 LETTERS = re.compile(_LETTER)
 _SET_BUILDER = re.compile(rf"^\\\{{\s*{_LETTER}\s*(?:\\in\s*\\mathbb\s*\{{?R\}}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}}$")
-_POINT = re.compile(r"^[A-Z](?=\([^()=]*, [^()=]*\)$)")
 _MEMBERSHIP = re.compile(rf"^{_LETTER}\w*(?:\([^()]*\))?\s*\\in(?![A-Za-z])\s*(.+)$")
 LABEL = re.compile(rf"^\(?{_LETTER}(?:_\{{?\w+\}}?|')?(?:\([^()]*\))?(?:, {_LETTER})*\)?$")
 
@@ -99,9 +98,8 @@ def conclusion(text: str) -> str:
 def simplify_notation(text: str) -> str:
     r"""
     Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`, and `]3,4]`
-    becomes `(3, 4]`. A point `P(1, 2)` loses its name.
+    becomes `(3, 4]`.
     """
-    text = _POINT.sub("", text)
     if match := _SET_BUILDER.match(text):
         text = match.group(1).strip()
     if match := _MEMBERSHIP.match(text):
