@@ -105,11 +105,9 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     if (gold_letters := chosen_letters(gold)) is not None:
         return chosen_letters(answer) == gold_letters
     gold, answer = without_label(gold), without_label(answer)
-    sides, signs = split_top(answer, RELATIONS)
-    is_labelled = set(signs) <= {"="} and all(
-        map(LABEL.match, sides[:-1])
-    )  # `x = \text{east}`, not `x \neq \text{east}`
-    value = sides[-1] if is_labelled else answer
+    (*labels, value), signs = split_top(answer, RELATIONS)
+    if set(signs) - {"="} or not all(map(LABEL.match, labels)):  # `x \neq \text{east}`, and not `x = \text{east}`
+        value = answer
     if (decided := times_equal(gold, value)) is not None:
         return decided
     if is_words(gold):
