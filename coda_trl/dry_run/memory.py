@@ -152,10 +152,10 @@ def estimate_memory(
 
 
 def _checkpoint(size: ModelSize, args: CodaGRPOConfig, model_args: ModelConfig, launch: Launch, weight: int) -> float:
-    deepspeed = launch.sharding in ("zero2", "zero3")
-    trained = weight if deepspeed or not model_args.use_peft else 4
-    optimizer = 0 if args.save_only_model else 12 if deepspeed else 2 * trained
-    return size.trainable * (trained + optimizer)
+    # With ZeRO-2, DeepSpeed's state holds the weights once more.
+    optimizer = {"zero2": 12 + weight, "zero3": 12}.get(launch.sharding)
+    trained = weight if optimizer or not model_args.use_peft else 4
+    return size.trainable * (trained + (0 if args.save_only_model else optimizer or 2 * trained))
 
 
 def _state(
