@@ -100,8 +100,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, *others, **options)
         rewards = zip(self.reward_func_names, self.reward_funcs, strict=True)
         models = {name for name, reward in rewards if isinstance(reward, torch.nn.Module)}
-        self._base_column, guess = self._find_base_column(self.reward_func_names, args, models)
-        self._first_verdicts = FirstVerdicts(self.reward_func_names[self._base_column])
+        column, guess = self._find_base_column(self.reward_func_names, args, models)
+        self._base_reward = self.reward_funcs[column]
+        self._first_verdicts = FirstVerdicts(self.reward_func_names[column])
         self._knows_correctness = args.length_shaping != "none" or guess is None
         if args.length_shaping == "none":
             return
@@ -167,10 +168,12 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     @override
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
+        if self._base_reward not in self.reward_funcs:  # a script evaluates with other functions than it trains with
+            self._log_table(len(prompts))
+            return rewards
         base = rewards[:, self._base_column]
-        has_term = self.reward_funcs[-1] is length_shaping  # a script may evaluate with other functions
-        if has_term:
-            check_correctness(base, self.reward_func_names[:-1], self._base_column)
+        if self.args.length_shaping != "none":
+            check_correctness(base, self.reward_func_names, self._base_column)
         elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
             self._log_table(len(prompts))
             return rewards
@@ -179,13 +182,20 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
         lengths = self._gather(self._completion_lengths)
         shaped = self._shape(base, lengths, inputs)
-        if has_term:
-            rewards[:, -1] = shaped.delta
-            weights = self.reward_weights[: rewards.size(1) - 1]  # a callback may have set others
-            self.reward_weights = torch.cat([weights, weights[self._base_column, None]])
+        if length_shaping in self.reward_funcs:
+            self._add_term(rewards, shaped.delta)
         self._log_metrics(base, lengths, shaped, truncated)
         self._log_table(len(prompts), shaped)
         return rewards
+
+    def _add_term(self, rewards, term):
+        """Fills in the term, with the weight of the shaped reward: scripts may add columns and change weights."""
+        column, weights = self.reward_funcs.index(length_shaping), self.reward_weights
+        rewards[:, column] = term
+        if len(weights) < rewards.size(1):
+            weights = torch.cat([weights[:column], weights[:1], weights[column:]])
+        weights[column] = weights[self._base_column]
+        self.reward_weights = weights
 
     def _base_rewards(self, inputs, prompts, completions, completion_ids_list):
         """TRL's rewards of all processes, one column per function."""
@@ -245,6 +255,10 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     def _gather(self, values):
         return gather(torch.as_tensor(values, device=self.accelerator.device))
+
+    @property
+    def _base_column(self):
+        return self.reward_funcs.index(self._base_reward)
 
     @property
     def _mode(self):

@@ -12,6 +12,7 @@ import trl
 from datasets import Dataset, IterableDataset
 from small_training import PROMPTS, SETTINGS, brevity, odd, right
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForSequenceClassification, TrainerCallback
+from trl import GRPOTrainer
 from trl.rewards import accuracy_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, LengthGroupedGRPOTrainer
@@ -249,13 +250,26 @@ def test_weights_may_change_in_the_run(tiny_model, tmp_path, in_place):
         assert entry["reward"] == pytest.approx(2 + 2 * entry["rewards/length_shaping/mean"])
 
 
+def test_a_reward_that_is_added_to_the_trainer(tiny_model, tmp_path):
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS)
+    trainer.reward_funcs.append(brevity)
+    trainer.reward_func_names.append("brevity")
+    trainer.reward_processing_classes.append(None)
+    trainer.reward_weights = torch.tensor([1.0, 0.5])
+    trainer.train()
+    assert_shaped(trainer)
+    for entry in trainer.state.log_history[:-1]:
+        term = entry["rewards/length_shaping/mean"]
+        assert entry["reward"] == pytest.approx(1 + term + 0.5 * entry["rewards/brevity/mean"])
+
+
 def test_evaluation_with_other_rewards_than_the_training_s(tiny_model, tmp_path):
     trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS, PROMPTS)
     names = ("reward_funcs", "reward_func_names", "reward_processing_classes", "reward_weights")
     kept = {name: getattr(trainer, name) for name in names}
-    vars(trainer).update(zip(names, ([right, brevity], ["right", "brevity"], [None] * 2, torch.ones(2)), strict=True))
+    vars(trainer).update(zip(names, ([brevity], ["brevity"], [None], torch.ones(1)), strict=True))
     found = trainer.evaluate()
-    assert found["eval_reward"] == pytest.approx(1 + found["eval_rewards/brevity/mean"]) != 1
+    assert found["eval_reward"] == found["eval_rewards/brevity/mean"] > 0
     vars(trainer).update(kept)
     trainer.train()
     assert_shaped(trainer)
@@ -285,6 +299,19 @@ def test_a_class_that_overrides_what_sees_micro_batches_sees_those_of_trl(tiny_m
     trainer.train()
     assert_shaped(trainer)
     assert not trainer._regroups
+
+
+@pytest.mark.parametrize("name", ["compute_loss", "_compute_loss"])
+def test_so_does_a_method_that_a_script_puts_into_trl_s_trainer(tiny_model, tmp_path, monkeypatch, name):
+    method, seen = getattr(GRPOTrainer, name), []
+
+    def patched(self, model, inputs, *others, **options):
+        seen.append(inputs["completion_mask"].shape[0])
+        return method(self, model, inputs, *others, **options)
+
+    monkeypatch.setattr(GRPOTrainer, name, patched)
+    train(tiny_model, right, args(tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=4), PROMPTS)
+    assert seen == [2] * 8
 
 
 def test_training_twice_and_two_trainers_from_one_configuration(tiny_model, tmp_path):

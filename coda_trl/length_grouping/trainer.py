@@ -29,13 +29,17 @@ _TOKEN_SUM_LOSSES = ("dapo", "cispo", "vespo")
 # sequence.
 _TOKEN_METRICS = ("kl", "entropy")
 _CLIP_METRICS = ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")
-# A class that overrides one of these may count on TRL's micro-batches, or put into them what cannot be regrouped.
-_SEE_MICRO_BATCHES = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
 
 
 def _loss_mask(batch):
     """1 for tokens in the loss: those that the model wrote itself."""
     return batch["completion_mask"] * batch.get("tool_mask", 1)
+
+
+def _what_sees_micro_batches(trainer):
+    """In other versions than TRL's, these may count on its micro-batches, or put in what cannot be regrouped."""
+    names = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
+    return [getattr(each, name) for each in (trainer, GRPOTrainer) for name in names]
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
@@ -189,9 +193,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             and self.top_entropy_quantile == 1.0
             and not self._entropy_bonus_enabled
             and not self.aux_loss_enabled
-            and all(
-                getattr(type(self), name) is getattr(LengthGroupedGRPOTrainer, name) for name in _SEE_MICRO_BATCHES
-            )
+            and _what_sees_micro_batches(type(self)) == _KNOWN_TO_SEE
         )
 
     @property
@@ -323,3 +325,6 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             elif not metrics[name]:  # no mean over no token
                 del metrics[name]
         return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss
+
+
+_KNOWN_TO_SEE = _what_sees_micro_batches(LengthGroupedGRPOTrainer)
