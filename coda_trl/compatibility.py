@@ -1,6 +1,9 @@
 """Releases of TRL that the trainers are tested with, and whether the installed one calls their methods likewise."""
 
+import functools
 import inspect
+from collections.abc import Callable
+from typing import TypeVar
 
 import trl
 from packaging.version import Version
@@ -9,6 +12,12 @@ from trl import GRPOConfig, GRPOTrainer
 TESTED_TRL = ("1.14.2", "1.15.0", "1.16.0")
 
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_Method = TypeVar("_Method", bound=Callable)
+
+
+def with_signature_of(method: _Method) -> Callable[[Callable], _Method]:
+    """`functools.wraps`, of whose result type checkers see that it is a method with the arguments of `method`."""
+    return functools.wraps(method)
 
 
 def check_overrides(trainer: type[GRPOTrainer]) -> None:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 from types import MappingProxyType
+from typing import TypeVar
+
+_Arguments = TypeVar("_Arguments")
 
 
 def help_texts(docstring: str) -> dict[str, str]:
@@ -14,7 +17,7 @@ def help_texts(docstring: str) -> dict[str, str]:
     return {name: " ".join(text.split()).replace("%", "%%") for name, text in entries}
 
 
-def help_from_docstring(arguments: type) -> type:
+def help_from_docstring(arguments: type[_Arguments]) -> type[_Arguments]:
     """Gives each field of a dataclass its text in the docstring, as the help that `HfArgumentParser` shows."""
     for name, text in help_texts(arguments.__doc__).items():
         option = arguments.__dataclass_fields__[name]

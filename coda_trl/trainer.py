@@ -1,6 +1,5 @@
 """`CodaGRPOTrainer`: TRL's GRPO with rewards shaped by length."""
 
-import functools
 import math
 import textwrap
 import time
@@ -13,7 +12,7 @@ from trl import GRPOTrainer
 from trl.trainer.utils import get_callable_name
 from typing_extensions import override
 
-from .compatibility import check_overrides
+from .compatibility import check_overrides, with_signature_of
 from .config import CodaGRPOConfig
 from .correctness import FirstVerdicts, RewardError, check_correctness, find_correctness_reward, says_right_or_wrong
 from .data_checks import check_budget_column, check_data, read_budgets
@@ -89,7 +88,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             }"""),
     }
 
-    @functools.wraps(GRPOTrainer.__init__)
+    @with_signature_of(GRPOTrainer.__init__)
     def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, eval_dataset=None, *others, **options):
         check_overrides(CodaGRPOTrainer)
         args = self._own_config(model, args)

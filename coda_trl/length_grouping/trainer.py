@@ -1,6 +1,5 @@
 """GRPO on micro-batches grouped by length: overrides of TRL's trainer, and when its order must stay."""
 
-import functools
 import math
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import get_config_model_id
 from typing_extensions import override
 
-from ..compatibility import check_overrides, scores_by_calling
+from ..compatibility import check_overrides, scores_by_calling, with_signature_of
 from ..config import LengthGroupedGRPOConfig
 from ..data_checks import check_number_of_prompts
 from .microbatch import LeftAligned, blank, cheapest_fill, padded_widths, regroup, trim, width_multiple
@@ -86,7 +85,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
 
     _config_class = LengthGroupedGRPOConfig
 
-    @functools.wraps(GRPOTrainer.__init__)
+    @with_signature_of(GRPOTrainer.__init__)
     def __init__(self, model, reward_funcs=None, args=None, train_dataset=None, eval_dataset=None, *others, **options):
         check_overrides(LengthGroupedGRPOTrainer)
         args = self._own_config(model, args)
