@@ -161,7 +161,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if tool_mask is None:
             self._completion_lengths = [len(ids) for ids in completion_ids]
         else:  # 1 where the model wrote the token, 0 where a tool or an environment did
-            self._completion_lengths = [sum(mask) for mask in tool_mask]
+            self._completion_lengths = [int(sum(mask)) for mask in tool_mask]
         return output
 
     @override
@@ -231,7 +231,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
     def _truncated(self, completion_ids_list):
         """Whether the length limit cut a rollout off. An empty one has no last token, and counts as cut off."""
         eos_and_pad = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        return self._gather([eos_and_pad.isdisjoint(ids[-1:]) for ids in completion_ids_list])
+        return self._gather([eos_and_pad.isdisjoint(map(int, ids[-1:])) for ids in completion_ids_list])
 
     def _log_metrics(self, base, lengths, shaped, truncated):
         thresholds = {"tau_easy": self.args.coda_tau_easy, "tau_hard": self.args.coda_tau_hard}

@@ -86,19 +86,20 @@ def test_rows_of_an_environment_need_no_prompt(tool_model, tmp_path):
     make_trainer(tool_model, tmp_path, right, Dataset.from_dict({"a": [3, 4]}), environment_factory=Multiplication)
 
 
+@pytest.mark.parametrize("made", [list, torch.tensor])
 @pytest.mark.parametrize("masked", [True, False])
-def test_tokens_masked_by_a_rollout_func_are_not_the_model_s_length(tool_model, tmp_path, masked):
+def test_tokens_masked_by_a_rollout_func_are_not_the_model_s_length(tool_model, tmp_path, masked, made):
     own = [1, 3, 5, 7]
 
     def rollout(prompts, trainer):
         output = {
             "prompt_ids": [[10, 11]] * 4,
-            "completion_ids": [[20] * 9 + [trainer.processing_class.eos_token_id]] * 4,
+            "completion_ids": [made([20] * 9 + [trainer.processing_class.eos_token_id])] * 4,
             "logprobs": [[-1.0] * 10] * 4,
             "verdict": [1.0, 1.0, 1.0, 1.0],
         }
         if masked:
-            output["env_mask"] = [[1] * count + [0] * (10 - count) for count in own]
+            output["env_mask"] = [made([1] * count + [0] * (10 - count)) for count in own]
         return output
 
     def verdict_reward(completions, verdict, **kwargs):
@@ -107,5 +108,6 @@ def test_tokens_masked_by_a_rollout_func_are_not_the_model_s_length(tool_model, 
     trainer = make(tool_model, tmp_path, verdict_reward, rollout_func=rollout)
     trainer.train()
     assert list(trainer._logs["extra"]["coda/length"]) == (own if masked else [10] * 4)
+    assert trainer.state.log_history[0]["coda/easy/clipped_ratio"] == 0
     term = torch.tensor(list(trainer._logs["rewards"]["length_shaping"]))
     assert (term.diff() < 0).all() if masked else (term == term[0]).all()
