@@ -10,7 +10,7 @@ the Bootstrap, section 5). Fewer than [`MIN_PROBLEMS`] tell nothing: five differ
 in one of 16 cases.
 
 If hardly any problem differs from the others (as when nearly all are right), resamples cannot show what other problems
-would: no failure in P problems is compatible with a failure rate of 3/P (the "rule of three"). So every resample of a
+would: even if none of P problems fails, the failure rate may be 3/P (the "rule of three"). So every resample of a
 rate then gets a random number of problems at either extreme: 0.6 times a chi-squared number, below 3 in 97.5% of
 cases. Rates that are averaged get as many together.
 

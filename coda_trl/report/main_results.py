@@ -16,7 +16,7 @@ from .style import end_at_100, error_bars, legend, panels
 INTRODUCTION = (
     "Means over the samples of every problem (mean@n), then over problems. Intervals (95%) come from resampling "
     "problems; differences are paired problem by problem. If hardly any problem differs from the others, intervals of "
-    "shares allow for unseen problems: no failure in P problems is compatible with a failure rate of 3/P."
+    "shares allow for unseen problems: even if none of P problems fails, the failure rate may be 3/P."
 )
 NO_EVALUATION = (
     "No run has an evaluation (samples.jsonl or summary.json). Make one with coda-evaluate, and name its folder too: "
