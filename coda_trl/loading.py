@@ -85,6 +85,13 @@ def parse_settings(argv: Sequence[str], classes: Sequence[type], **options: Any)
         *found, more = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
     except TypeError as problem:  # an unknown key of `accelerator_config`, a null that the annotation allows
         raise ValueError(f"TRL or transformers cannot take a setting: {problem}.") from problem
+    except ValueError as problem:
+        if "bf16/gpu" not in str(problem):
+            raise
+        raise ValueError(
+            "`bf16` is true and `use_cpu` false, but no GPU here computes in bfloat16. `--dry_run` checks the run on "
+            "any machine. To train on an older GPU: `--bf16 false`; on a CPU: `--bf16 false --use_cpu true`."
+        ) from problem
     if unknown or more:
         raise ValueError(explain_unknown([*unknown, *more][0], classes))
     return tuple(found)

@@ -1,6 +1,7 @@
 """The ladder: problems, demonstrations, tokenizer, shipped checkpoint, and what makes its rungs easy or hard."""
 
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from made_samples import sample
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coda_trl.data import add_length_budget
-from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH, evaluate_ladder, style_of, summarize_rungs
+from coda_trl.evaluation.ladder import MAX_COMPLETION_LENGTH, evaluate_ladder, main, style_of, summarize_rungs
 from coda_trl.ladder import CHECKPOINT, RUNGS, TRAINING_SHARES, ends_in_sum, make_dataset, sample_problem
 from coda_trl.ladder.arithmetic import BUGS, FIRST_BUG, MAX_TOTAL, believed_sum, believed_totals
 from coda_trl.ladder.pretrain import MAX_LENGTH, pretrain
@@ -139,3 +140,12 @@ def test_pretraining_makes_a_checkpoint(tmp_path):
     assert {name: weight.shape for name, weight in made.state_dict().items()} == {
         name: weight.shape for name, weight in shipped.state_dict().items()
     }
+
+
+def test_an_evaluation_of_no_folder_asks_no_hub_and_leaves_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["ladder", "runs/nothing"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "there is no model folder runs/nothing: check the path" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

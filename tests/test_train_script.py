@@ -259,6 +259,12 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     assert message in caplog.text
 
 
+def test_a_machine_without_a_gpu_for_bfloat16_is_pointed_to_the_dry_run(monkeypatch, caplog):
+    monkeypatch.setattr("transformers.training_args.is_torch_bf16_gpu_available", lambda: False)
+    assert TRAIN.main(["--output_dir", "out"]) == 2
+    assert "`--dry_run` checks the run on any machine" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

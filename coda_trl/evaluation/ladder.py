@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..commands import command
 from ..ladder import CHECKPOINT, RUNGS
 from .columns import tabulate
 from .config import EvaluationConfig
@@ -90,12 +91,15 @@ def summarize_rungs(samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     return rows
 
 
+@command
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coda_trl.evaluation.ladder", description=__doc__.split("\n")[0])
     parser.add_argument("model", nargs="?", default=CHECKPOINT, help="Folder (default: the shipped checkpoint).")
     parser.add_argument("--output_dir", help="Where samples go (default: runs/NAME-eval, by the model's name).")
     parser.add_argument("--temperature", type=float, default=0.6, help="0 decodes greedily (default: %(default)s).")
     args = parser.parse_args()
+    if not Path(args.model).is_dir():  # or the hub is asked for it
+        parser.error(f"there is no model folder {args.model}: check the path")
     n = 1 if args.temperature == 0 else 8
     output_dir = args.output_dir or f"runs/{Path(args.model).resolve().name}-eval"
     try:
