@@ -7,7 +7,7 @@ from .structure import APPROXIMATELY, LABEL, RELATIONS, split_top
 from .units import Quantity, split_unit
 
 _NAME = re.compile(rf"{LABEL.pattern}|^(?:m?\\angle )?[A-Z]{{1,3}}$")
-_DECIMAL = re.compile(r"-?\d*\.?\d+")
+_DECIMAL = re.compile(r"-?\d*\.\d+")  # a whole number may well be exact
 
 
 def approximated(text: str) -> list[str]:

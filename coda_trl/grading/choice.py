@@ -60,7 +60,7 @@ def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | No
     texts = [words_key(text) or text for text in map(normalize, map(str, options or ()))]
     labelled = [f"{letter} {text}".casefold() for letter, text in zip(ascii_uppercase, texts, strict=False)]
     key = words_key(answer) or answer
-    for said, known in product((key, key.rpartition(" is ")[2]), (texts, labelled)):  # `The answer is bank`
+    for said, known in product((key, key.partition(" is ")[2]), (texts, labelled)):  # `The answer is bank`
         if said and known.count(said) == 1:
             return ascii_uppercase[known.index(said)]
     return None

@@ -84,17 +84,17 @@ def words_key(text: str) -> str | None:
 def same_words(gold: str, answer: str) -> bool:
     """Whether words are the same, perhaps at the end of a sentence: `The function is odd`."""
     key, other = words_key(gold), words_key(answer) or ""
-    return key in (other, other.rpartition(" is ")[2])
+    return key in (other, other.partition(" is ")[2])
 
 
 def times_equal(gold: str, answer: str) -> bool | None:
-    """Compares times of day; `None` if neither has a.m. or p.m., which may be left out or added as units may."""
+    """Compares times of day; `None` if one is none, or neither has a.m. or p.m., which only one of them needs."""
     left, right = (_TIME_OF_DAY.match(WORDS.sub(r"\1", text).strip()) for text in (gold, answer))
-    halves = {match[3].casefold() for match in (left, right) if match and match[3]}
-    if not halves:
+    if not (left and right and (left[3] or right[3])):
         return None
-    clocks = {(match[1], match[2].replace(" ", "") or ":00") for match in (left, right) if match}
-    return bool(left and right) and len(halves) == len(clocks) == 1
+    halves = {match[3].casefold() for match in (left, right) if match[3]}
+    clocks = {(match[1], match[2].replace(" ", "") or ":00") for match in (left, right)}
+    return len(halves) == len(clocks) == 1
 
 
 def is_words(gold: str) -> bool:
