@@ -2,7 +2,7 @@
 
 python recipes/evaluate.py --model_name_or_path MODEL --benchmarks svamp gsm8k math500 --output_dir runs/coda-eval
 python recipes/evaluate.py --model_name_or_path runs/ladder-coda --output_dir runs/ladder-coda-eval \\
-    --benchmarks ladder --engine transformers --max_tokens 48
+    --benchmarks ladder --engine transformers --dtype float32 --max_tokens 48
 
 Without a clone of the repository, `coda-evaluate` is `python recipes/evaluate.py`. The same command resumes a stopped
 run. `python recipes/report.py` makes tables and plots of the results.
