@@ -12,8 +12,9 @@ _Arguments = TypeVar("_Arguments")
 
 
 def help_texts(docstring: str) -> dict[str, str]:
-    """Help by name of the arguments in a docstring in Hugging Face style."""
-    entries = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n?)+)", inspect.cleandoc(docstring), re.MULTILINE)
+    """Help by name of the arguments in a docstring in Hugging Face style, with names in place of links."""
+    plain = re.sub(r"\[`~?([\w.]+)`\]", r"`\1`", inspect.cleandoc(docstring))
+    entries = re.findall(r"^ {4}(\w+) \(.*\):\n((?: {8}.*\n?)+)", plain, re.MULTILINE)
     return {name: " ".join(text.split()).replace("%", "%%") for name, text in entries}
 
 

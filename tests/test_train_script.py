@@ -434,6 +434,7 @@ def test_help_explains_overlays_and_lists_every_kind_of_argument(capsys):
         assert argument in text
     assert "--config RECIPE [--overlay FILE ...] [--dry_run]" in text.splitlines()[0]
     assert "docs/reference/config.md" in "".join(text.splitlines()[-3:])
+    assert "[`load_source`]" not in text and "`load_source`" in text, "a link of the reference pages"
 
 
 @pytest.mark.parametrize("terminal", [False, True])
