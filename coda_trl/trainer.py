@@ -100,8 +100,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         rewards = zip(self.reward_func_names, self.reward_funcs, strict=True)
         models = {name for name, reward in rewards if isinstance(reward, torch.nn.Module)}
         column, guess = self._find_base_column(self.reward_func_names, args, models)
-        self._base_reward = self.reward_funcs[column]
-        self._first_verdicts = FirstVerdicts(self.reward_func_names[column])
+        self._base_reward = self.reward_func_names[column]
+        self._first_verdicts = FirstVerdicts(self._base_reward)
         self._knows_correctness = args.length_shaping != "none" or guess is None
         if args.length_shaping == "none":
             return
@@ -135,12 +135,12 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 warnings.warn(f"`{setting}`: {message}", stacklevel=4)
 
     @staticmethod
-    def _find_base_column(names, args, models=()):
+    def _find_base_column(names, args, models=frozenset()):
         if args.length_shaping != "none" and "length_shaping" in names:
             raise ValueError(
                 "A reward function is called 'length_shaping', as the column of the shaping term is. Rename it."
             )
-        if args.length_shaping != "none" and args.correctness_reward is None and set(names) == models:
+        if args.length_shaping != "none" and args.correctness_reward is None and models.issuperset(names):
             raise ValueError(
                 f"The score of a reward model ({', '.join(names)}) does not judge correctness, so it is not "
                 "shaped. Add a reward function that does, or set `length_shaping` to 'none'."
@@ -166,13 +166,19 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     @override
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        names, has_term = self.reward_func_names, self.args.length_shaping != "none"
+        if has_term and self._mode == "train" and not {self._base_reward, "length_shaping"}.issubset(names):
+            raise RewardError(
+                f"The reward functions are now {', '.join(names)}, so rewards would no longer be shaped. Keep "
+                f"{self._base_reward!r} and 'length_shaping' among them, or make a new trainer."
+            )
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
-        if self._base_reward not in self.reward_funcs:  # a script evaluates with other functions than it trains with
+        if self._base_reward not in names:  # a script evaluates with other functions than it trains with
             self._log_table(len(prompts))
             return rewards
         base = rewards[:, self._base_column]
-        if self.args.length_shaping != "none":
-            check_correctness(base, self.reward_func_names, self._base_column)
+        if has_term:
+            check_correctness(base, names, self._base_column)
         elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
             self._log_table(len(prompts))
             return rewards
@@ -181,7 +187,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
         lengths = self._gather(self._completion_lengths)
         shaped = self._shape(base, lengths, inputs)
-        if length_shaping in self.reward_funcs:
+        if has_term and "length_shaping" in names:
             self._add_term(rewards, shaped.delta)
         self._log_metrics(base, lengths, shaped, truncated)
         self._log_table(len(prompts), shaped)
@@ -189,7 +195,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     def _add_term(self, rewards, term):
         """Fills in the term, with the weight of the shaped reward: scripts may add columns and change weights."""
-        column, weights = self.reward_funcs.index(length_shaping), self.reward_weights
+        column, weights = self.reward_func_names.index("length_shaping"), self.reward_weights
         rewards[:, column] = term
         if len(weights) < rewards.size(1):
             weights = torch.cat([weights[:column], weights[:1], weights[column:]])
@@ -257,7 +263,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     @property
     def _base_column(self):
-        return self.reward_funcs.index(self._base_reward)
+        return self.reward_func_names.index(self._base_reward)
 
     @property
     def _mode(self):

@@ -16,6 +16,7 @@ from trl import GRPOTrainer
 from trl.rewards import accuracy_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, LengthGroupedGRPOTrainer
+from coda_trl.trainer import length_shaping
 
 CHAT = Dataset.from_list(
     [{"prompt": [{"role": "user", "content": f"{n} + 3 ="}], "solution": rf"\boxed{{{n + 3}}}"} for n in range(8)]
@@ -261,6 +262,24 @@ def test_a_reward_that_is_added_to_the_trainer(tiny_model, tmp_path):
     for entry in trainer.state.log_history[:-1]:
         term = entry["rewards/length_shaping/mean"]
         assert entry["reward"] == pytest.approx(1 + term + 0.5 * entry["rewards/brevity/mean"])
+
+
+def test_rewards_that_are_wrapped_in_the_trainer(tiny_model, tmp_path):
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS)
+    trainer.reward_funcs = [functools.partial(reward) for reward in trainer.reward_funcs]
+    trainer.train()
+    assert_shaped(trainer)
+
+
+@pytest.mark.parametrize(
+    ("others", "names"), [([brevity, length_shaping], "brevity, length_shaping"), ([right], "right")]
+)
+def test_rewards_that_are_replaced_in_training_do_not_end_the_shaping_unnoticed(tiny_model, tmp_path, others, names):
+    trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS)
+    trainer.reward_funcs, trainer.reward_func_names = others, names.split(", ")
+    trainer.reward_processing_classes = [None] * len(others)
+    with pytest.raises(ValueError, match=f"now {names}, so .* Keep 'right' and 'length_shaping' among them"):
+        trainer.train()
 
 
 def test_evaluation_with_other_rewards_than_the_training_s(tiny_model, tmp_path):
