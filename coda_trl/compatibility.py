@@ -16,7 +16,7 @@ _Method = TypeVar("_Method", bound=Callable)
 
 
 def with_signature_of(method: _Method) -> Callable[[Callable], _Method]:
-    """`functools.wraps`, of whose result type checkers see that it is a method with the arguments of `method`."""
+    """`functools.wraps`, which type checkers take to return a method with the arguments of `method`."""
     return functools.wraps(method)
 
 

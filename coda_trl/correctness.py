@@ -8,7 +8,7 @@ import torch
 
 # Rewards of TRL and of this package that judge correctness.
 _KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
-_NAMED_SO = re.compile("accura|(?<!in)correct")
+_NAMED_SO = re.compile("(?<!in)(accura|correct)", re.IGNORECASE)
 _BATCHES_TO_WARN = 3
 
 
@@ -79,7 +79,7 @@ class FirstVerdicts:
         if self._scored:
             cut_off = truncated.float().mean().item()
             remedy = (
-                f"{cut_off:.0%} of the last one were cut off: raise `max_completion_length`."
+                f"{cut_off:.0%} of the last batch were cut off: raise `max_completion_length`."
                 if cut_off > 0.9
                 else "Does it read what the model writes (`accuracy_reward` needs a `\\boxed{}`)? "
                 "`log_completions=True` writes answers and rewards into `completions/`."

@@ -242,7 +242,7 @@ METHODS: dict[Method, Callable[..., torch.Tensor]] = {
 
 def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool) -> torch.Tensor:
     """Sigmoid of the lengths, normalised by mean and deviation of the counted rollouts. 0.5 without a spread."""
-    # Lengths from the shortest counted rollout on, as float32 is exact enough for the differences of long rollouts.
+    # Measured from the shortest counted rollout, as float32 would round the mean of long, equal lengths.
     length = length - _shortest(length, counted)
     deviation = length - _mean(length, counted)
     squares = torch.where(counted, deviation.square(), 0).sum(dim=1, keepdim=True)

@@ -47,7 +47,9 @@ def test_of_others_the_first_is_shaped_and_named(names):
     [
         (["format_reward", "correctness_reward_func"], 1),
         (["int_reward", "check_accuracy", "xml_reward"], 1),
+        (["FormatReward", "CorrectnessReward"], 1),
         (["format_reward", "incorrect_penalty"], 0),
+        (["format_reward", "inaccuracy_penalty"], 0),
         (["format_reward", "format_correctness", "math_accuracy"], 0),
     ],
 )
@@ -177,7 +179,7 @@ def test_a_reward_that_never_says_right_is_warned_of_once(tiny_model, tmp_path, 
 def test_answers_that_are_cut_off_are_the_reason_that_is_named(tiny_model, tmp_path, recwarn):
     endless = {"suppress_tokens": [0, 2]}  # padding and the end of a sequence
     train(tiny_model, tmp_path, never, generation_kwargs=endless, max_steps=3)
-    assert said(recwarn, NONE_RIGHT)[0].endswith("100% of the last one were cut off: raise `max_completion_length`.")
+    assert said(recwarn, NONE_RIGHT)[0].endswith("100% of the last batch were cut off: raise `max_completion_length`.")
 
 
 def test_a_right_answer_that_cannot_be_read_is_what_is_warned_of(tiny_model, tmp_path, recwarn):

@@ -390,12 +390,14 @@ def test_a_grade_that_was_stopped_is_kept_and_counted(tiny_model, tmp_path):
     assert "sums rung 1: 3 samples whose grading was stopped, which count as wrong" in missing
 
 
-def test_repeated_names_and_ids_are_refused(tiny_model, tmp_path):
+def test_repeated_names_and_ids_and_no_problems_are_refused(tiny_model, tmp_path):
     with pytest.raises(ValueError, match=r"two benchmarks have one name \(sums, sums\)"):
         evaluate(settings(tiny_model, tmp_path), [sums(2), sums(3)])
     twice = Benchmark("sums", [{**problem, "problem_id": "same"} for problem in problems()], grade)
     with pytest.raises(ValueError, match="two problems with problem_id 'same'"):
         evaluate(settings(tiny_model, tmp_path), [twice])
+    with pytest.raises(ValueError, match="benchmark 'empty' has no problems"):
+        evaluate(settings(tiny_model, tmp_path), [sums(2), Benchmark("empty", [], grade)])
 
 
 def evaluate_until_killed(model, folder):

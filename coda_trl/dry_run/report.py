@@ -59,7 +59,7 @@ def print_memory(
     gpu_memory: float,
     steps: int | None,
 ) -> None:
-    """Memory of one GPU by part, and of the checkpoints of so many steps on disk."""
+    """Memory of one GPU by part, and the checkpoints of so many steps on disk."""
     table = Table("Part", title="Memory of one GPU, in GiB (arithmetic, not a measurement)", title_justify="left")
     table.add_column("Generation", justify="right")
     table.add_column("Backward pass", justify="right")

@@ -43,7 +43,10 @@ class Benchmark:
         return [one if one.verdict is None else replace(one, verdict=bool(one.verdict)) for one in grades]
 
     def numbered(self) -> dict[str, Problem]:
-        """The problems by id. Raises a `ValueError` if an id repeats, or a prompt is neither string nor messages."""
+        """
+        The problems by id. Raises a `ValueError` if there are none, an id repeats, or a prompt is neither string nor
+        messages.
+        """
         numbered: dict[str, Problem] = {}
         for index, problem in enumerate(self.problems):
             problem_id = str(problem.get("problem_id", index))
@@ -57,4 +60,6 @@ class Benchmark:
                     f"benchmark {self.name!r}, problem {problem_id!r}: `prompt` must be a string or a list of "
                     f'messages such as {{"role": "user", "content": "..."}}, got {problem.get("prompt")!r:.80}'
                 )
+        if not numbered:
+            raise ValueError(f"benchmark {self.name!r} has no problems: give it some, or leave it out")
         return numbered

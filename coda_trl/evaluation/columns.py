@@ -1,5 +1,4 @@
-"""Samples as columns of numbers, for analysis. Texts are not kept, but counted while they are read
-([`load_samples`], `counts`)."""
+"""Samples as columns of numbers, for analysis. Texts are not kept: what `counts` find in them is."""
 
 import json
 import os

@@ -108,7 +108,7 @@ def pretrain(
         losses = torch.nn.functional.cross_entropy(
             logits.float().flatten(0, 1), batch[:, 1:].flatten(), reduction="none"
         )
-        # Divided by a constant, as in a mean over tokens the weight of a style depends on the lengths in its batch.
+        # Divided by a constant: in a mean over tokens, the weight of a style would depend on the lengths in its batch.
         loss = (losses * weight[:, 1:].flatten()).sum() / (16 * batch_size)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -36,7 +36,7 @@ def _loss_mask(batch):
 
 
 def _what_sees_micro_batches(trainer):
-    """In other versions than TRL's, these may count on its micro-batches, or put in what cannot be regrouped."""
+    """Methods that, where a script has its own, may need TRL's micro-batches or add what cannot be regrouped."""
     names = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
     return [getattr(each, name) for each in (trainer, GRPOTrainer) for name in names]
 

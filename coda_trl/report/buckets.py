@@ -73,7 +73,7 @@ def _band_table(comparison: ComparedRuns) -> Table:
             row["Δ accuracy (points)"] = difference(result.accuracy_points)
             row["Δ tokens"] = difference(result.token_change, digits=0, unit="%", higher_is_better=None)
         rows.append(row)
-    if not fewer_pairs:  # else the number of problems
+    if not fewer_pairs:  # the column would repeat numbers of problems
         for row in rows:
             row.pop("Pairs", None)
     caption = (
