@@ -615,7 +615,7 @@ def test_benchmarks_are_chosen_and_grouped(tmp_path, report):
     shown = [[cell["text"] for cell in row[:4]] for row in rows[:2]]
     assert shown == [["AIME", "GRPO", "40", "160"], ["AIME", "CODA", "40", "160"]]
     for wrong, message in (
-        ({"benchmarks": ["aime26"]}, "benchmarks has 'aime26', on which no run was evaluated"),
+        ({"benchmarks": ["aime26"]}, "benchmarks has 'aime26', on which no run was evaluated; leave it out"),
         ({"groups": {"AIME": ["aime26"]}}, "group 'AIME' has 'aime26', on which no run was evaluated; shown"),
         ({"groups": {"aime24": ["aime25"]}}, "group 'aime24' has the name of a benchmark that is not in it"),
         ({"change_of": "VLP"}, "change_of='VLP' is not among the runs: GRPO, CODA, summed up"),

@@ -201,8 +201,8 @@ def _compare(
     def expand(argument: str, whole: str) -> list[str]:
         names = [name for name in found if is_part(name, whole, split_by)]
         if not names:
-            shown = ", ".join(found) or "none"
-            raise ValueError(f"{argument} has {whole!r}, on which no run was evaluated; shown are {shown}")
+            remedy = f"shown are {', '.join(found)}" if found else "leave it out to show all"
+            raise ValueError(f"{argument} has {whole!r}, on which no run was evaluated; {remedy}")
         return names
 
     for name in benchmarks:
