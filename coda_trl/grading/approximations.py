@@ -19,11 +19,13 @@ def approximated(text: str) -> list[str]:
 
 def is_close(values: list[str]) -> bool:
     r"""`\frac{2}{3} \approx 0.6`, and not `3 \approx 4`: off by less than one in the last digit, or three percent."""
-    (exact, *kind), *others = map(_quantity, values)
-    value = real_value(exact)
-    for other in (other.value for other in others if [*other[1:]] == kind):
-        rounded, last_digit = real_value(other), 10.0 ** -_places(other)
-        if None not in (value, rounded) and abs(value - rounded) >= max(last_digit, abs(rounded) * 0.03):
+    exact, *others = map(_quantity, values)
+    value = real_value(exact.value)
+    for other in others:
+        rounded = real_value(other.value)
+        if None in (value, rounded) or other[1:] != exact[1:]:  # of unknown value, or in another unit
+            continue
+        if abs(value - rounded) >= max(10.0 ** -_places(other.value), abs(rounded) * 0.03):
             return False
     return True
 

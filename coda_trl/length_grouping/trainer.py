@@ -192,7 +192,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             and self.top_entropy_quantile == 1.0
             and not self._entropy_bonus_enabled
             and not self.aux_loss_enabled
-            and _what_sees_micro_batches(type(self)) == _KNOWN_TO_SEE
+            and _what_sees_micro_batches(type(self)) == _UNCHANGED
         )
 
     @property
@@ -326,4 +326,4 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         return loss * inputs["row_share"] if self.loss_type in _ROW_MEAN_LOSSES else loss
 
 
-_KNOWN_TO_SEE = _what_sees_micro_batches(LengthGroupedGRPOTrainer)
+_UNCHANGED = _what_sees_micro_batches(LengthGroupedGRPOTrainer)
