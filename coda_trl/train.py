@@ -37,7 +37,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from .commands import command
 from .config import CodaGRPOConfig
 from .correctness import RewardError
-from .data import DataArguments, drop_long_prompts
+from .data import BENCHMARKS, DataArguments, drop_long_prompts
 from .dry_run import DryRunArguments, dry_run, read_plan
 from .hub import ask_the_hub_once
 from .loading import (
@@ -136,6 +136,9 @@ def load_datasets(
         logger.info("%s: %s prompts.", name, f"{len(dataset):,}")
         return dataset
 
+    for name in BENCHMARKS:
+        if name in data_args.dataset:  # without a location
+            logger.warning("Warning: `dataset` has %s, a benchmark: its test problems are trained on.", name)
     evaluation = load_evaluation_prompts(data_args, args.seed)  # the short ones first: either name may be wrong
     evaluation = {name: short(name, dataset) for name, dataset in evaluation.items()}
     training = short(" + ".join(data_args.dataset), load_prompts(data_args.dataset, data_args, args.seed))

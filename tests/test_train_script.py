@@ -295,6 +295,12 @@ def test_a_reward_with_partial_credit_is_named_without_a_traceback(recipe, tmp_p
     assert error_line(caplog).startswith("The reward function 'half' returned 0.5, but length shaping needs 1 (right)")
 
 
+def test_training_on_a_benchmark_is_warned_of(recipe, caplog):
+    """`gsm8k` is the test split; the training split is `gsm8k_train`. The dry run counts them if the hub is there."""
+    assert TRAIN.main([*recipe, "--dataset", "gsm8k"]) == 1  # no hub here
+    assert "`dataset` has gsm8k, a benchmark: its test problems are trained on." in caplog.text
+
+
 def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
     command = f"--dataset ladder --reward_funcs ladder_reward --output_dir {tmp_path} --use_cpu --bf16 false".split()
     assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
