@@ -42,7 +42,7 @@ _LAYOUT = {
     r"(\\(?:text|math)[a-z]*\s*\{[A-Za-z\d./ ]*[A-Za-z])\^\s*(\{[23]\}|[23])\s*\}": r"\1}^\2",  # `\mathrm{cm^2}`
     r"\\[dt]?frac\s*\{(\\(?:text|mathrm)\s*\{[a-z ]+)\}\}\s*\{\\(?:text|mathrm)\s*\{([a-z ]+)\}\}": r"\1/\2}",
     r"(?<!text)(?<!mathrm)\{([-+,:])\}|\\([%&])": r"\1\2",
-    r"\\over(?:line|rightarrow|leftrightarrow)\s*\{([A-Z]{2,})\}": r"\1",  # a segment
+    r"\\over(?:line|leftrightarrow)\s*\{([A-Z]{2})\}": r"\1",  # a segment or line
     r"(?:\"|``)([A-Za-z][^\"`'\d]*)(?:\"|'')": r"\1",
     r"\\\{\s*\\\}": r"\\emptyset ",
 }

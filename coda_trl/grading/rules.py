@@ -148,7 +148,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         return _equations(simplify_notation(gold), simplify_notation(answer), algebra)
     if (decided := numerals_equal(gold, answer)) is not None:
         return decided
-    if words_key(gold) is not None and words_key(gold) == words_key(answer):
+    if same_words(gold, answer):
         return True
     if all((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):  # each with its own unit
         return _values(gold, answer, algebra)

@@ -131,6 +131,8 @@ class _Reader:
         if text == "\\emptyset":
             return frozenset()
         items = sequence(text)
+        if items is None and text.startswith("(") and text.endswith(")"):
+            return self._read(text[1:-1].strip())
         if items is None or not items.brackets or (items.brackets != "{}" and len(items.items) != 2):
             raise _NoSet
         places = [self.places[item] for item in items.items]
