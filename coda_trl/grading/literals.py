@@ -88,13 +88,13 @@ def same_words(gold: str, answer: str) -> bool:
 
 
 def times_equal(gold: str, answer: str) -> bool | None:
-    """Compares times of day; `None` if one is none, or neither has a.m. or p.m., which only one of them needs."""
-    left, right = (_TIME_OF_DAY.match(WORDS.sub(r"\1", text).strip()) for text in (gold, answer))
-    if not (left and right and (left[3] or right[3])):
+    """Compares times of day; `None` if neither has a.m. or p.m., which may be left out or added as units may."""
+    times = [*filter(None, (_TIME_OF_DAY.match(WORDS.sub(r"\1", text).strip()) for text in (gold, answer)))]
+    halves = {match[3].casefold() for match in times if match[3]}
+    if not halves or (len(times) == 1 and not times[0][2]):  # `2am` may be a product
         return None
-    halves = {match[3].casefold() for match in (left, right) if match[3]}
-    clocks = {(match[1], match[2].replace(" ", "") or ":00") for match in (left, right)}
-    return len(halves) == len(clocks) == 1
+    clocks = {(match[1], match[2].replace(" ", "") or ":00") for match in times}
+    return len(times) == 2 and len(halves) == len(clocks) == 1
 
 
 def is_words(gold: str) -> bool:
