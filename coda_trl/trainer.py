@@ -197,8 +197,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         """Fills in the term, with the weight of the shaped reward: scripts may add columns and change weights."""
         column, weights = self.reward_func_names.index("length_shaping"), self.reward_weights
         rewards[:, column] = term
-        if len(weights) < rewards.size(1):
-            weights = torch.cat([weights[:column], weights[:1], weights[column:]])
+        if len(weights) < rewards.size(1):  # those of the functions alone, as when the trainer is new
+            weights = torch.cat([weights[:column], weights.new_zeros(1), weights[column:]])
         weights[column] = weights[self._base_column]
         self.reward_weights = weights
 
