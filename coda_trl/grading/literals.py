@@ -71,6 +71,12 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     return None
 
 
+def same_number(one: str, other: str) -> bool:
+    """Whether two numerals with bases have the same value."""
+    numerals = [numeral(text) for text in (one, other) if "." not in text]
+    return len(numerals) == 2 and None not in numerals and int(*numerals[0]) == int(*numerals[1])
+
+
 @lru_cache(maxsize=8192)
 def words_key(text: str) -> str | None:
     """What counts of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""

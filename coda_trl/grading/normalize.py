@@ -92,21 +92,26 @@ _REPEATING = re.compile(
     rf"(?<![\d.])(\d*)\.(\d*)(?:{_BAR}(?:\{{(\d+)\}}|(\d))|{_DOT}\{{?(\d)\}}?(?:(\d*){_DOT}\{{?(\d)\}}?)?|\((\d+)\))(?![\d.])"
 )
 _ANSWER_IS = re.compile(r"^(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is(?!\s+not)|:|=)\s*(?=\S)", re.IGNORECASE)
-# `The answer is`, `Distance:`; other words may deny or change what follows.
+# `The answer is`, `Distance:`, `There are`, `Maria earned`; other words may deny or change what follows.
 _NOUNS = (
     "answer|solution|result|value|number|amount|sum|total|product|difference|quotient|ratio|average|mean|median|mode|range"
     "|distance|length|width|height|depth|radius|diameter|area|surface area|perimeter|circumference|volume|angle|slope"
     "|probability|speed|rate|time|duration|age|weight|mass|temperature|price|cost|profit|revenue|income|salary|score"
     "|minimum|maximum|degree|rank|dimension|determinant|equation|function|direction|name|day|month|year|date|option|choice"
 )
+_SENTENCE = (
+    r"(?:(?:there|it|he|she|they|we)\s+(?:will\s+be|would\s+be|are|is|were|was)"
+    r"|(?:the\s+)?(?!no|nei|nev|half)[a-z]+\s+(?:will\s+|would\s+)?(?:has|have|had|takes?|took|needs?|needed|earns?|earned"
+    r"|makes?|made|spends?|spent|pays?|paid|sells?|sold|saves?|saved|costs?|weighs?))"
+)
 _LEAD = re.compile(
-    rf"^⟦((?:(?:so|thus|hence|therefore|and),?\s+)?(?:(?:the|its|their|his|her|our)\s+)?"
+    rf"^⟦((?:(?:so|thus|hence|therefore|and),?\s+)?(?:{_SENTENCE}\b(?=\s*⟧?\s*-?\\?\$?\d)|(?:(?:the|its|their|his|her|our)\s+)?"
     r"(?:(?:final|correct|total|required|desired|maximum|minimum|average|numerical|shaded|remaining|combined|expected)\s+)?"
     rf"(?:{_NOUNS}|[a-z])s?"
-    r"(?:\s+of\s+(?:the\s+)?[a-z]{3,})?\s*(?:\bis|\bare|\bequals|:|=))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
+    r"(?:\s+of\s+(?:the\s+)?[a-z]{3,})?\s*(?:\bis|\bare|\bequals|:|=)))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
     re.I,
 )
-_NUMBER_IN_WORDS = re.compile(r"^⟦(-?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧(?=$|\^)")
+_NUMBER_IN_WORDS = re.compile(r"^⟦(-?(?:\\\$)?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧(?=$|\^)")
 _ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen""".split()
 _TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
@@ -124,6 +129,7 @@ _VALUES_OF_WORDS = (
     }
 )
 _SCALED = {"hundred", "thousand", "million", "billion", "trillion", "percent", "dollar", "dollars", "cents"}
+_PERCENT = re.compile(r"(?<=[\d}])\s*(?:⟦(?:percent|per cent|percentage|pct)\.?⟧|(?:percent|pct)\b)", re.IGNORECASE)
 _NEGATIVE = re.compile(r"^(?:negative|minus)\b[\s⟧⟦]*(?=\S)", re.IGNORECASE)
 _POSITIVE = re.compile(r"\d[\d.]*|\\frac\{\d+\}\{\d+\}")
 
@@ -149,7 +155,7 @@ def normalize(text: str) -> str:
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _strip_lead(_strip_punctuation(conclusion(re.sub(" {2,}", " ", text))))
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
-    return _in_digits(text.strip("⟦⟧ ")) or text
+    return _PERCENT.sub("%", _in_digits(text.strip("⟦⟧ ")) or text)
 
 
 def _in_digits(text: str) -> str | None:

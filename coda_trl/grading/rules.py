@@ -16,7 +16,7 @@ from .approximations import approximated, is_close, is_rounded
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
 from .lists import Equal, as_tuple, by_label, same_elements, same_items
-from .literals import is_words, numbers_equal, numeral, numerals_equal, same_words, times_equal, words_key
+from .literals import is_words, numbers_equal, numeral, numerals_equal, same_number, same_words, times_equal, words_key
 from .normalize import WORDS, normalize
 from .numeric import equal_by_value, is_evaluable, rational_value
 from .plain import is_unknown
@@ -105,13 +105,11 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
     if (gold_letters := chosen_letters(gold)) is not None:
         return chosen_letters(answer) == gold_letters
     gold, answer = without_label(gold), without_label(answer)
-    (*labels, value), signs = split_top(answer, RELATIONS)
-    if set(signs) - {"="} or not all(map(LABEL.match, labels)):  # `x \neq \text{east}`, and not `x = \text{east}`
-        value = answer
-    if (decided := times_equal(gold, value)) is not None:
+    said, value = _behind_name(gold), _behind_name(answer)
+    if (decided := times_equal(said, value)) is not None:
         return decided
-    if is_words(gold):
-        return same_words(gold, value)
+    if is_words(said):
+        return same_words(said, value)
     return all(_sides(answer)) and balanced(simplify_notation(answer)) and equivalent(gold, answer, algebra)
 
 
@@ -134,6 +132,12 @@ def readable(gold: str, algebra: Algebra) -> bool:
     if parts != [value]:
         return bool(parts) and all(readable(part, algebra) for part in parts)
     return value in _INFINITE or is_evaluable(value) or algebra.reads(value)
+
+
+def _behind_name(text: str) -> str:
+    r"""`\text{east}` of `x = \text{east}`, and all of `x \neq \text{east}`."""
+    (*names, value), signs = split_top(text, RELATIONS)
+    return value if set(signs) <= {"="} and all(map(LABEL.match, names)) else text
 
 
 def _sides(text: str) -> list[str]:
@@ -207,7 +211,7 @@ def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
     comparable = [side for side in sides if not LABEL.match(side) and set(WORDS.findall(side)) in (set(), words)]
     plain = [_UNITS.sub("", side) for side in comparable]
     claims = [side for side in plain if _letters(side) <= known and (_letters(side) or re.search(r"\d", side))]
-    return all(equal(side, plain_value) or equal(plain_value, side) for side in claims)
+    return all(equal(side, plain_value) or equal(plain_value, side) or same_number(side, value) for side in claims)
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:

@@ -79,7 +79,7 @@ _BARE = re.compile(
     rf"|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
 )
 _PRIMES = re.compile(r"^(-?[\d.]+(?:\\frac\{\d+\}\{\d+\})?)\s*(''|'|\")$")
-_PERCENT = re.compile(r"(?<=.)\s*(?:%|⟦(?:percent|per cent|percentage|pct)⟧|\b(?:percent|pct)\b)$", re.IGNORECASE)
+_PERCENT = re.compile(r"(?<=.)\s*%$")
 _SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})s?(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
 
 
@@ -137,7 +137,7 @@ def _expand(match: re.Match) -> str:
 
 def _is_unit(words: str) -> bool:
     words = words.strip().casefold()
-    if words in ("percent", "per cent", "percentage", "pct") or not _UNIT_WORDS.fullmatch(words):
+    if not _UNIT_WORDS.fullmatch(words):
         return False
     # "8 times", but no "times four"; "25 one-dollar bills", but no "twenty-five".
     names = re.sub(r"\btimes$|[a-z']+-(?=[a-z])", "", words.replace(".", ""))
