@@ -8,25 +8,20 @@ from trl import GRPOConfig
 
 from .help_texts import help_from_docstring
 from .setting_types import check_types
-from .shaping_checks import LengthStats, Method, check_parameters
+from .shaping_checks import PARAMETERS, LengthStats, Method, check_parameters
 
-# What `shape_rewards` calls each of the fields below.
-_PARAMETER_FIELDS = {
+# Fields below by what `shape_rewards` calls them, where that differs.
+_FIELDS = {
     "method": "length_shaping",
     "alpha": "coda_alpha",
     "beta": "coda_beta",
     "tau_easy": "coda_tau_easy",
     "tau_hard": "coda_tau_hard",
-    "length_stats": "length_stats",
-    "bonus_on_incorrect": "bonus_on_incorrect",
     "gamma": "vlp_gamma",
     "tau": "asrr_tau",
     "zeta": "asrr_zeta",
     "window": "asrr_window",
     "eta": "l1_eta",
-    "linear_weight": "linear_weight",
-    "alp_beta": "alp_beta",
-    "gr3_alpha": "gr3_alpha",
 }
 
 
@@ -76,9 +71,9 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         loss_type (`str`, *optional*, defaults to `"dapo"`):
             As in [`~trl.GRPOConfig`].
         length_shaping (`str`, *optional*, defaults to `"coda"`):
-            How the correctness reward is shaped by length; see [`shaping.shape_rewards`] for the formulas. One of
-            `"none"` (plain GRPO), `"coda"`, `"vlp"`, `"asrr"`, `"l1_exact"`, `"l1_max"`, `"linear"`, `"alp"`, `"gr3"`.
-            Those of L1 need a column `n_gold` in the dataset: the token budget that the prompt asks for.
+            How the correctness reward is shaped by length: a method of [`shaping.shape_rewards`], which has the
+            formulas. `"none"` is plain GRPO. Those of L1 need a column `n_gold` in the dataset: the token budget that
+            the prompt asks for.
         coda_alpha (`float`, *optional*, defaults to `0.2`):
             Strength of the penalty on long correct rollouts of easy prompts, in [0, 1] so that none earns less than 0.
         coda_beta (`float`, *optional*, defaults to `0.2`):
@@ -143,7 +138,7 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check_parameters(**self.shaping_parameters(), names=_PARAMETER_FIELDS)
+        check_parameters(**self.shaping_parameters(), names=_FIELDS)
         if self.length_shaping != "none" and self.multi_objective_aggregation != "sum_then_normalize":
             raise ValueError(
                 f"`multi_objective_aggregation` is {self.multi_objective_aggregation!r}, which would normalise the "
@@ -153,7 +148,8 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
 
     def shaping_parameters(self) -> dict[str, Any]:
         """Keyword arguments for [`shaping.shape_rewards`]."""
-        return {parameter: self.__dict__[name] for parameter, name in _PARAMETER_FIELDS.items()}
+        names = ("method", "length_stats", *PARAMETERS)
+        return {name: self.__dict__[_FIELDS.get(name, name)] for name in names}
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Settings that work against the method: the name of each, what is wrong with it, and what to change."""

@@ -137,9 +137,9 @@ def shape_rewards(
     ```
     """
     parameters = {
-        "alpha": alpha, "beta": beta, "tau_easy": tau_easy, "tau_hard": tau_hard, "gamma": gamma, "tau": tau,
-        "zeta": zeta, "window": window, "eta": eta, "linear_weight": linear_weight, "alp_beta": alp_beta,
-        "gr3_alpha": gr3_alpha,
+        "alpha": alpha, "beta": beta, "tau_easy": tau_easy, "tau_hard": tau_hard,
+        "bonus_on_incorrect": bonus_on_incorrect, "gamma": gamma, "tau": tau, "zeta": zeta, "window": window,
+        "eta": eta, "linear_weight": linear_weight, "alp_beta": alp_beta, "gr3_alpha": gr3_alpha,
     }  # fmt: skip
     check_parameters(method, length_stats, **parameters)
     rewards = rewards.to(torch.promote_types(rewards.dtype, torch.float32))
@@ -160,7 +160,7 @@ def shape_rewards(
         w_hard=torch.where(s < tau_hard, (tau_hard - s) / tau_hard, 0),
         n_gold=None if n_gold is None else n_gold.to(reward).view_as(reward),
     )
-    delta = METHODS[method](group, bonus_on_incorrect=bonus_on_incorrect, **parameters)
+    delta = METHODS[method](group, **parameters)
     delta, relative_length = (torch.where(scorable, each, torch.nan) for each in (delta, group.relative_length))
     return ShapedRewards(
         rewards=(reward + delta).flatten(),

@@ -1,5 +1,6 @@
 """Checks of what `shape_rewards` takes: choices, ranges of parameters, shapes and values of tensors."""
 
+from math import inf
 from numbers import Real
 from typing import Literal, get_args
 
@@ -8,6 +9,25 @@ import torch
 Method = Literal["none", "coda", "vlp", "asrr", "l1_exact", "l1_max", "linear", "alp", "gr3"]
 LengthStats = Literal["group", "correct"]
 NEED_BUDGET = ("l1_exact", "l1_max")
+
+# What every parameter must be, in words and as a test that NaN fails as well.
+_SHARE = ("between 0 and 1", lambda value: 0 <= value <= 1)
+_STRENGTH = ("at least 0 and finite", lambda value: 0 <= value < inf)
+PARAMETERS = {
+    "alpha": _SHARE,
+    "beta": _STRENGTH,
+    "tau_easy": _SHARE,
+    "tau_hard": _SHARE,
+    "bonus_on_incorrect": ("true or false", lambda value: value in (False, True)),
+    "gamma": _SHARE,
+    "tau": ("at least 0 and below 1", lambda value: 0 <= value < 1),
+    "zeta": _STRENGTH,
+    "window": ("above 0 and finite (in tokens)", lambda value: 0 < value < inf),
+    "eta": _STRENGTH,
+    "linear_weight": _STRENGTH,
+    "alp_beta": _STRENGTH,
+    "gr3_alpha": _STRENGTH,
+}
 
 
 def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | None = None, **parameters) -> None:
@@ -23,17 +43,9 @@ def check_parameters(method: str, length_stats: str, *, names: dict[str, str] | 
     for name, value in parameters.items():
         if not isinstance(value, Real):
             fail(name, value, "a number")
-    # Written as `not (lower <= value <= upper)`, NaN fails as well.
-    for name in ("alpha", "gamma", "tau_easy", "tau_hard"):
-        if not 0 <= parameters[name] <= 1:
-            fail(name, parameters[name], "between 0 and 1")
-    for name in ("beta", "zeta", "eta", "linear_weight", "alp_beta", "gr3_alpha"):
-        if not 0 <= parameters[name] < float("inf"):
-            fail(name, parameters[name], "at least 0 and finite")
-    if not 0 <= parameters["tau"] < 1:
-        fail("tau", parameters["tau"], "at least 0 and below 1")
-    if not 0 < parameters["window"] < float("inf"):
-        fail("window", parameters["window"], "above 0 and finite (in tokens)")
+        allowed, is_allowed = PARAMETERS[name]
+        if not is_allowed(value):
+            fail(name, value, allowed)
     tau_easy, tau_hard = parameters["tau_easy"], parameters["tau_hard"]
     if tau_hard > tau_easy:
         easy = names.get("tau_easy", "tau_easy")

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import get_args
 
 import pandas
 import pytest
@@ -25,6 +26,7 @@ from coda_trl import CodaGRPOConfig, shape_rewards
 from coda_trl.data import SOURCES
 from coda_trl.ladder import CHECKPOINT, make_dataset
 from coda_trl.metrics import regime_metrics
+from coda_trl.shaping_checks import Method
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "fixtures" / "data"
@@ -33,7 +35,7 @@ FOLDERS = ("benchmarks", "coda_trl", "docs", "experiments", "notebooks", "recipe
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]  # the reference is docstrings, which run as doctests
 
-
+METHODS = get_args(Method)
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 
 
@@ -212,6 +214,10 @@ def test_files_in_running_text_exist(path):
 # Settings and metrics
 
 
+def test_every_method_is_in_the_table_of_methods():
+    assert {*METHODS} - {*inline_code(DOCS / "concepts.md")} == set(), "add it to the table of docs/concepts.md"
+
+
 @functools.cache
 def known_metrics() -> set[str]:
     """All that training logs under `coda/`, and the columns of the completions table."""
@@ -251,7 +257,7 @@ def test_settings_exist(path):
     """`coda_...` and its like are fields of the configuration; other settings occur there, or in some source."""
     fields = {each.name for each in dataclasses.fields(CodaGRPOConfig)}
     codes = inline_code(path)
-    own = {code for code in codes if re.fullmatch(r"(coda|vlp|asrr|linear|alp|gr3)_\w+", code)} - {"coda_trl"}
+    own = {code for code in codes if re.fullmatch(rf"({'|'.join(METHODS)})_\w+", code)} - {"coda_trl"}
     assert own - fields == set()
     settings = [re.match(r"(?:--)?([a-z]\w*)(?:: |=|$)", code) for code in codes]
     named = {found[1] for found in settings if found and "_" in found[1]}

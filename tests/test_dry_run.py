@@ -526,10 +526,8 @@ def test_without_network_a_model_comes_from_the_cache_alone(tiny_recipe, tiny_mo
     if command is train_main:
         options = [*tiny_recipe[:2], "--use_cpu", "--bf16=false", "--report_to=none", "--eval_strategy=no"]
     else:
-        options = (
-            f"--benchmarks aime24={DATA}/aime24.jsonl --engine transformers --max_tokens 4 --n 1 --limit 2".split()
-        )
-        options += ["--output_dir", str(tmp_path / "evaluation")]
+        options = "--engine transformers --max_tokens 4 --n 1 --limit 2".split()
+        options += ["--benchmarks", f"aime24={DATA}/aime24.jsonl", "--output_dir", str(tmp_path / "evaluation")]
     monkeypatch.setattr("sys.argv", ["command", "--model_name_or_path", "some/model", *options])
     assert not command()
     assert asked == ["HEAD https://huggingface.co"]

@@ -206,7 +206,6 @@ GROUPS = st.lists(ROLLOUTS, min_size=1, max_size=16)
 BATCHES = st.integers(1, 12).flatmap(
     lambda size: st.lists(st.lists(ROLLOUTS, min_size=size, max_size=size), min_size=1, max_size=4)
 )
-METHODS_AND_STATS = {"method": st.sampled_from(METHODS), "length_stats": st.sampled_from(LENGTH_STATS)}
 STATS = st.sampled_from(LENGTH_STATS)
 properties = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -243,8 +242,9 @@ def test_hard_side_rises_with_length(correct, wrong, stats):
         assert found[0] < found[-1]
 
 
+@pytest.mark.parametrize("method", METHODS)
 @properties
-@given(group=GROUPS, **METHODS_AND_STATS)
+@given(group=GROUPS, length_stats=STATS)
 def test_wrong_answers_never_gain(group, method, length_stats):
     rewards, lengths = unzip(group)
     delta = shape(rewards, lengths, method=method, length_stats=length_stats).delta
@@ -254,8 +254,9 @@ def test_wrong_answers_never_gain(group, method, length_stats):
         assert (delta[wrong] == 0).all()
 
 
+@pytest.mark.parametrize("method", METHODS)
 @properties
-@given(group=GROUPS, data=st.data(), **METHODS_AND_STATS)
+@given(group=GROUPS, data=st.data(), length_stats=STATS)
 def test_permutation_equivariant(group, data, method, length_stats):
     order = data.draw(st.permutations(range(len(group))))
     rewards, lengths = unzip(group)
@@ -286,8 +287,9 @@ def test_equal_to_grpo_where_both_gates_are_shut(batch, stats, bonus_on_incorrec
     assert shape(rewards, lengths, **options, alpha=0, beta=0).rewards.tolist() == rewards
 
 
+@pytest.mark.parametrize("method", METHODS)
 @properties
-@given(batch=BATCHES, **METHODS_AND_STATS)
+@given(batch=BATCHES, length_stats=STATS)
 def test_groups_do_not_see_each_other(batch, method, length_stats):
     options = {"method": method, "length_stats": length_stats}
     together = shape(*unzip([row for group in batch for row in group]), group_size=len(batch[0]), **options)

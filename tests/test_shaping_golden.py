@@ -6,6 +6,7 @@ computed by others' code or independently of this package, so agreement here is 
 
 import importlib.util
 import json
+from itertools import product
 from math import isnan, nan
 from pathlib import Path
 
@@ -121,15 +122,14 @@ def test_peers(inputs, outputs):
     assert_close(l1_max.rewards, outputs["l1_max_multiplied"]["reward"])
 
 
-@pytest.mark.parametrize("method", ["linear", "alp", "gr3"])
 @pytest.mark.parametrize(("inputs", "outputs"), cases("rival_formulas"))
-def test_rivals(inputs, outputs, method):
+def test_rivals(inputs, outputs):
     inputs = dict(inputs)
     rewards, lengths = with_nan(inputs.pop("rewards")), torch.tensor(inputs.pop("lengths"))
-    expected = with_nan(outputs[method])
-    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-6)):
+    for (method, output), (dtype, atol) in product(outputs.items(), ((torch.float64, 1e-12), (torch.float32, 1e-6))):
+        expected = with_nan(output)
         shaped = shape_rewards(rewards.to(dtype), lengths, len(rewards), method, **inputs)
-        close = {"rtol": 0, "atol": tolerance, "equal_nan": True}
+        close = {"rtol": 0, "atol": atol, "equal_nan": True, "msg": f"{method} in {dtype}: {{}}".format}
         torch.testing.assert_close(shaped.rewards.double(), expected, **close)
         torch.testing.assert_close(shaped.delta.double(), expected - rewards, **close)
 
