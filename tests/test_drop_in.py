@@ -222,7 +222,7 @@ def test_reward_model_in_first_place(tiny_model, reward_model, tmp_path):
 
 def test_reward_model_alone_is_not_shaped(tiny_model, reward_model, tmp_path):
     with pytest.raises(
-        ValueError, match=r"score of a reward model \(reward-model0\) does not judge correctness, .*Add"
+        ValueError, match=r"score of a reward model \(reward-model\d\) does not judge correctness, .*Add"
     ):
         CodaGRPOTrainer(tiny_model, reward_model, args(tmp_path), PROMPTS)
     CodaGRPOTrainer(tiny_model, reward_model, args(tmp_path, length_shaping="none"), PROMPTS).train()

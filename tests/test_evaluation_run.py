@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import re
 import runpy
+import shlex
 import shutil
 import signal
 import sys
@@ -57,7 +58,7 @@ def settings(model, folder, **changes):
 
 
 def run_command(monkeypatch, arguments):
-    monkeypatch.setattr(sys, "argv", ["evaluate.py", *arguments.split()])
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", *shlex.split(arguments)])
     runpy.run_path(str(Path(__file__).parents[1] / "recipes" / "evaluate.py"), run_name="__main__")
 
 
@@ -316,12 +317,12 @@ def test_a_folder_that_no_model_can_be_read_from_is_named(tiny_model, tmp_path, 
         (None, "--config", "error: argument --config: expected 1 argument"),
         (
             None,
-            f"--model_name_or_path {CHECKPOINT} --benchmarks ladder=5",
+            f"--model_name_or_path '{CHECKPOINT}' --benchmarks ladder=5",
             "error: 'ladder=5': the ladder is made, not read: say `ladder`",
         ),
         (
             None,
-            f"--model_name_or_path {CHECKPOINT} --benchmarks custom=own.jsonl",
+            f"--model_name_or_path '{CHECKPOINT}' --benchmarks custom=own.jsonl",
             "error: The tokenizer cannot encode the prompts: WordLevel error: Missing [UNK] token",
         ),
         (None, "--benchmarks unknown", "error: there is no model folder ./gone: check the path"),
@@ -456,7 +457,7 @@ def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path, caplog):
 
 def test_the_command_line_evaluates_the_ladder_by_rung(tmp_path, monkeypatch, capsys):
     (tmp_path / "config.yaml").write_text("engine: transformers\nmax_tokens: 8\nn: 2\n")
-    arguments = f"--config config.yaml --model_name_or_path {CHECKPOINT} --benchmarks ladder --limit 12 --n 1"
+    arguments = f"--config config.yaml --model_name_or_path '{CHECKPOINT}' --benchmarks ladder --limit 12 --n 1"
     monkeypatch.chdir(tmp_path)
     run_command(monkeypatch, f"{arguments} --output_dir out")
     assert re.search(r"ladder  accuracy \d+\.\d% \[\d+\.\d%, \d+\.\d%\]  tokens", capsys.readouterr().out)
@@ -472,7 +473,9 @@ def test_a_stopped_command_says_how_to_resume(tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("coda_trl.evaluate.evaluate", stopped)
-    arguments = f"--model_name_or_path {CHECKPOINT} --benchmarks ladder --engine transformers --output_dir {tmp_path}"
+    arguments = (
+        f"--model_name_or_path '{CHECKPOINT}' --benchmarks ladder --engine transformers --output_dir '{tmp_path}'"
+    )
     with pytest.raises(SystemExit, match="130"):
         run_command(monkeypatch, arguments)
     assert "The same command draws the remaining samples" in capsys.readouterr().err

@@ -74,7 +74,9 @@ def test_a_pipe_to_another_process_that_breaks_is_no_reader_who_left(capfd):
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
     """A wheel of this tree."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    # Also files that are not added yet, and in a clone that belongs to somebody else.
+    command = "git -c safe.directory=* ls-files -z --cached --others --exclude-standard".split()
+    files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for file in filter(None, files.split("\0")):
         if (ROOT / file).is_file():
             (source / file).parent.mkdir(parents=True, exist_ok=True)

@@ -302,7 +302,8 @@ def test_training_on_a_benchmark_is_warned_of(recipe, caplog):
 
 
 def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
-    command = f"--dataset ladder --reward_funcs ladder_reward --output_dir {tmp_path} --use_cpu --bf16 false".split()
+    command = "--dataset ladder --reward_funcs ladder_reward --use_cpu --bf16 false --output_dir".split()
+    command.append(str(tmp_path))
     assert TRAIN.main(command) == TRAIN.main([*command, "--dry_run"]) == 1
     assert error_line(caplog) == "There is no model: set `model_name_or_path` to a hub id or a folder."
     assert "error model_name_or_path: There is none." in capsys.readouterr().out
