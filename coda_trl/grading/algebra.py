@@ -24,7 +24,7 @@ from .values import Undecided, proportional, same_value
 _EXTRACTION = [
     LatexExtractionConfig(
         boxed_match_priority=0,
-        normalization_config=NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="last"),
+        normalization_config=NormalizationConfig(basic_latex=True, boxed="last"),
     )
 ]
 

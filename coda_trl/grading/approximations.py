@@ -3,17 +3,16 @@ r"""Values that an answer says to be nearly the same: `2\sqrt{7} \approx 5.29`."
 import re
 
 from .numeric import real_value
-from .structure import APPROXIMATELY, LABEL, RELATIONS, split_top
+from .structure import APPROXIMATELY, NAME, RELATIONS, split_top
 from .units import Quantity, split_unit
 
-_NAME = re.compile(rf"{LABEL.pattern}|^(?:m?\\angle )?[A-Z]{{1,3}}$")
 _DECIMAL = re.compile(r"-?\d*\.\d+")  # a whole number may well be exact
 
 
 def approximated(text: str) -> list[str]:
     r"""The values: first `\sqrt{2}` of `\sqrt{2} \approx 1.41`, and 1.41 of `AB \approx 1.41`."""
     pieces, found = split_top(text, APPROXIMATELY)
-    values = [piece for piece in pieces if piece and not _NAME.match(piece)] if found else [text]
+    values = [piece for piece in pieces if piece and not NAME.match(piece)] if found else [text]
     return values or pieces[-1:]
 
 

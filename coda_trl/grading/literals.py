@@ -20,7 +20,7 @@ _TIME_OF_DAY = re.compile(r"^0?(\d{1,2})((?:\s*:\s*\d\d){0,2})\s*(?:([ap])\.?\s?
 _FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
 # An apostrophe and a hyphen may stand in a word.
 _NOT_WORDS = re.compile(r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])|(?<![^\W_])\s*-")
-_ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)")  # not `Vitamin A`
+_ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)|(?<=\d) (?:st|nd|rd|th)\b")  # not `Vitamin A`
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 

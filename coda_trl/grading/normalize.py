@@ -66,6 +66,8 @@ _WITH_ARGUMENTS = re.compile(
     rf"(\\(?:frac|binom)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}(?:{_ARGUMENT})?"
     rf"|(\\sqrt(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}"
 )
+_IN_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+_SECOND_ARGUMENT = re.compile(rf"(\\(?:frac|binom)\s*{_IN_BRACES})\s*([A-Za-z\d]|\\pi(?![A-Za-z]))")  # `\frac{19}3`
 _CIS = re.compile(
     r"(?:⟦cis⟧|\\?cis(?![A-Za-z]))\s*((?:\^\\circ|\\(?:pi|theta|frac\{[^{}]*\}\{[^{}]*\})|[\d./ ])+|\([^()]*\))"
 )
@@ -84,6 +86,10 @@ _NUMBERS = {
     # number.
     r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",
     r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)": r"(\1!)",
+    r"^⟦(?i:(?:the set of )?all real numbers,? except(?: for)?)⟧?\s*(?:⟦?[a-z]⟧?\s*=\s*)?([^⟦⟧]+)⟧?$": (
+        r"\\mathbb{R} \\setminus \\{\1\\}"
+    ),
+    r"(?<=\\mathbb\{R\})\s*[-/]\s*(?=\\\{)": r" \\setminus ",
     r"(?<=\d)(?: ?⟦to⟧ ?| to )(?=\d)": ":",  # a ratio
 }
 # `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
@@ -120,7 +126,8 @@ _VALUES_OF_WORDS = (
     {word: str(value) for value, word in enumerate(_ONES)}
     | {word: str(value) for word, value in _TENS.items()}
     | {f"{ten}{gap}{_ONES[one]}": str(_TENS[ten] + one) for ten in _TENS for one in range(1, 10) for gap in "- "}
-    | {"all real numbers": r"\mathbb{R}"}
+    | {"all real numbers": r"\mathbb{R}", "all positive real numbers": r"(0, \infty)"}
+    | {"all nonnegative real numbers": r"[0, \infty)", "all nonzero real numbers": r"\mathbb{R} \setminus \{0\}"}
     | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi", "half": r"\frac{1}{2}"}
     | {
         f"{one}{name}": rf"\frac{{1}}{{{value}}}"
@@ -148,6 +155,7 @@ def normalize(text: str) -> str:
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))
+    text = _SECOND_ARGUMENT.sub(r"\1{\2}", text)
     text = _CJK.sub(_mark_cjk, _CIS.sub(r"(\\cos \1 + i \\sin \1)", text))
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = rewrite(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)

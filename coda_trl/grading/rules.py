@@ -26,6 +26,7 @@ from .structure import (
     GREEK,
     LABEL,
     LETTERS,
+    NAME,
     RELATIONS,
     balanced,
     sequence,
@@ -156,7 +157,8 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         return True
     if all((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):  # each with its own unit
         return _values(gold, answer, algebra)
-    if TRIGONOMETRY.search(gold) and TRIGONOMETRY.search(answer) and (CIRCLE in gold) != (CIRCLE in answer):
+    is_degrees = (CIRCLE in gold) != (CIRCLE in answer) and "\\pi" not in gold + answer
+    if is_degrees and TRIGONOMETRY.search(gold) and TRIGONOMETRY.search(answer):
         gold, answer = gold.replace(CIRCLE, ""), answer.replace(CIRCLE, "")  # `\csc 10` where degrees are meant
     left, right = split_unit(gold), split_unit(answer)
     if units_differ(left.unit, right.unit) or (left.percent and right.unit) or (right.percent and left.unit):
@@ -190,9 +192,9 @@ def _equations(gold: str, answer: str, algebra: Algebra) -> bool:
     if gold_equals:
         gold_sides = _label_first(gold_sides)
         if not any(LETTERS.search(side) for side in gold_sides):
-            return equal(gold_sides[0], answer)  # 0.56 = 56%
+            return any(equal(side, answer) for side in gold_sides)  # 0.56 = 56%
         if not answer_signs:
-            return bool(LABEL.match(gold_sides[0])) and equal(gold_sides[-1], answer)
+            return bool(NAME.match(gold_sides[0])) and equal(gold_sides[-1], answer)
     if not gold_signs and answer_equals:
         value = (answer_sides if LABEL.match(gold) else _label_first(answer_sides))[-1]
         return _is_consistent(answer_sides, value, equal) and equal(gold, value)

@@ -152,9 +152,11 @@ class _Reader:
         self.is_interval = len(parts) == 1
         conditions: list[Places] = []
         holes: list[Places] = []
+        signs: list[str] = []
         for part in parts:
+            is_hole = signs == ["\\neq"]
             signs = split_top(part, RELATIONS)[1]
-            if not signs and holes and conditions == []:  # `x \neq 1, 2`
+            if not signs and is_hole:  # `x \neq 1, 2`
                 part, signs = f"{next(iter(self.unknowns))} \\neq {part}", ["\\neq"]
             condition = self._chain(part) if signs else self._operation(simplify_notation(part))
             (holes if signs == ["\\neq"] and OR not in kinds else conditions).append(condition)

@@ -26,6 +26,7 @@ LETTERS = re.compile(_LETTER)
 _SET_BUILDER = re.compile(rf"^\\\{{\s*{_LETTER}\s*(?:\\in\s*\\mathbb\s*\{{?R\}}?\s*)?(?:\\mid|\||:)\s*(.+)\\\}}$")
 _MEMBERSHIP = re.compile(rf"^{_LETTER}\w*(?:\([^()]*\))?\s*\\in(?![A-Za-z])\s*(.+)$")
 LABEL = re.compile(rf"^\(?{_LETTER}(?:_\{{?\w+\}}?|')?(?:\([^()]*\))?(?:, {_LETTER})*\)?$")
+NAME = re.compile(rf"{LABEL.pattern}|^(?:m?\\angle )?[A-Z]{{1,3}}$")
 
 
 def _scan(text: str) -> Iterator[tuple[re.Match, int]]:
@@ -136,9 +137,10 @@ def sequence(text: str) -> Sequence | None:
 
 def _plus_minus(items: list[str]) -> tuple[str, ...]:
     expanded = []
-    for item in items:
-        if len(_PLUS_MINUS.findall(item)) == 1:
-            expanded += [_PLUS_MINUS.sub("+", item).lstrip("+ "), _PLUS_MINUS.sub("-", item)]
+    for item in filter(None, items):
+        if 0 < len(_PLUS_MINUS.findall(item)) <= 2:  # `\pm 1 \pm i` are four values
+            signs = [_PLUS_MINUS.sub(sign, item, count=1).lstrip("+ ") for sign in "+-"]
+            expanded += _plus_minus(signs)
         else:
             expanded.append(item)
-    return tuple(item for item in expanded if item)
+    return tuple(expanded)
