@@ -214,8 +214,10 @@ def test_files_in_running_text_exist(path):
 # Settings and metrics
 
 
-def test_every_method_is_in_the_table_of_methods():
-    assert {*METHODS} - {*inline_code(DOCS / "concepts.md")} == set(), "add it to the table of docs/concepts.md"
+@pytest.mark.parametrize(("names", "page"), [(METHODS, "concepts.md"), (SOURCES, "data.md")])
+def test_every_method_and_data_set_is_on_its_page(names, page):
+    named = {code.partition("=")[0] for code in inline_code(DOCS / page)}
+    assert {*names} - named == set(), f"add it to a table of docs/{page}"
 
 
 @functools.cache
