@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-# Rewards of TRL and of this package that judge correctness.
-_KNOWN = "accuracy_reward choice_reward ladder_reward reasoning_accuracy_reward trl_accuracy_reward".split()
+from .rewards import JUDGE_CORRECTNESS
+
+_KNOWN = {*JUDGE_CORRECTNESS, "reasoning_accuracy_reward"}  # the last one is TRL's
 _NAMED_SO = re.compile("(?<!in)(accura|correct)", re.IGNORECASE)
 _BATCHES_TO_WARN = 3
 

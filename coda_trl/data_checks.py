@@ -9,11 +9,10 @@ from datasets import Dataset
 from trl import GRPOConfig
 
 from .data.prompts import asks_for_box
-from .rewards import REWARD_FUNCTIONS
+from .rewards import READ_A_BOX
 
 # Arguments that the trainers give reward functions beside the columns of the data set.
 _ARGUMENTS = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking".split()
-_READ_A_BOX = ("accuracy_reward", "choice_reward", "trl_accuracy_reward")
 
 
 def check_data(
@@ -36,7 +35,7 @@ def check_data(
             _check_call(reward, name, argument, columns)
     if not isinstance(train_dataset, Dataset):
         return None
-    own = [name for reward, name in zip(rewards, names, strict=True) if reward in REWARD_FUNCTIONS.values()]
+    own = [name for reward, name in zip(rewards, names, strict=True) if reward in READ_A_BOX.values()]
     return find_missing_box(own, train_dataset[0]["prompt"])  # TRL's `accuracy_reward` reads more than boxes
 
 
@@ -65,7 +64,7 @@ def _check_call(reward: Callable, name: str, argument: str, columns: Sequence[st
 
 def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
     """A warning if a reward reads a box that the data set's first prompt does not ask for."""
-    name = next((name for name in names if name in _READ_A_BOX), None)
+    name = next((name for name in names if name in READ_A_BOX), None)
     if name is None or asks_for_box(prompt):
         return None
     return (

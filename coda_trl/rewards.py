@@ -249,11 +249,13 @@ def _gold(value: object) -> str | None:
     return str(value) if is_number and math.isfinite(value) else None
 
 
-REWARD_FUNCTIONS: dict[str, Callable] = {
+READ_A_BOX: dict[str, Callable] = {
     "accuracy_reward": accuracy_reward,
     "choice_reward": choice_reward,
-    "ladder_reward": ladder_reward,
     "trl_accuracy_reward": trl_accuracy_reward,
+}
+JUDGE_CORRECTNESS = READ_A_BOX | {"ladder_reward": ladder_reward}
+REWARD_FUNCTIONS = JUDGE_CORRECTNESS | {
     "think_format_reward": think_format_reward,
     # these two make a reward function from their arguments
     "get_soft_overlong_punishment": get_soft_overlong_punishment,
