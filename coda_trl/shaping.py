@@ -246,7 +246,7 @@ def _relative_length(length: torch.Tensor, counted: torch.Tensor, unbiased: bool
     length = length - _shortest(length, counted)
     deviation = length - _mean(length, counted)
     squares = torch.where(counted, deviation.square(), 0).sum(dim=1, keepdim=True)
-    std = (squares / (counted.sum(dim=1, keepdim=True) - int(unbiased)).clamp(min=1)).sqrt()
+    std = (squares / (counted.sum(dim=1, keepdim=True) - int(unbiased))).sqrt()  # of one rollout: 0 / 0 = NaN
     return torch.sigmoid(torch.where(std > 0, deviation / (std + EPSILON), 0))
 
 

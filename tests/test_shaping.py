@@ -191,6 +191,7 @@ def test_more_groups_take_no_more_operations(method):
         ({"method": "l1_max", "n_gold": torch.ones(3)}, r"`n_gold` has shape \(3,\)"),
         ({"method": "l1_max", "n_gold": torch.tensor([9, 9, 9, 0])}, "`n_gold` holds 0"),
         ({"method": "l1_exact", "n_gold": torch.tensor([9, 9, 9, nan])}, "`n_gold` holds nan"),
+        ({"method": "l1_exact", "n_gold": torch.tensor([1, 9, 9, torch.inf])}, "`n_gold` holds inf"),
     ],
 )
 def test_refusals(arguments, message):
