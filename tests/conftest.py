@@ -1,8 +1,13 @@
 """Fixtures that every test may use. Nothing here needs a network or a GPU."""
 
+# ruff: noqa: E402 (libraries read the environment when they are imported)
 import gc
 import os
+import tempfile
 
+# Not the user's cache, which may hold a benchmark or be read-only. It is removed at exit.
+CACHE = tempfile.TemporaryDirectory(prefix="hub-")
+os.environ |= dict.fromkeys(("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE"), CACHE.name)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
