@@ -78,7 +78,7 @@ class FirstVerdicts:
         if self._batches != _BATCHES_TO_WARN or self._found_right:
             return None
         if self._scored:
-            cut_off = truncated.float().mean().item()
+            cut_off = truncated.float().mean()
             remedy = (
                 f"{cut_off:.0%} of the last batch were cut off: raise `max_completion_length`."
                 if cut_off > 0.9

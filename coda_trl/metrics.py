@@ -39,7 +39,7 @@ def published_metrics(
     """
     groups = (shaped.success_rate.shape[0], -1)
     scorable = ~rewards.isnan()
-    delta = shaped.delta.nan_to_num(nan=0.0).view(groups)
+    delta = shaped.delta.nan_to_num().view(groups)
     length = lengths.to(delta.dtype).view(groups)
     correct, wrong = (rewards == 1).view(groups), (rewards == 0).view(groups)
     known = ~shaped.success_rate.isnan()
@@ -53,7 +53,7 @@ def published_metrics(
     return {
         "coda/mean_score": _mean(rewards[scorable]),
         "coda/mean_new_score": _mean(shaped.rewards[scorable]),
-        "coda/mean_easy_len_penalty": _mean(_mean_per_group(taken, correct, any_correct & (w_easy > 0.01))),
+        "coda/mean_easy_len_penalty": _mean(_mean_per_group(taken, correct, w_easy > 0.01)),
         "coda/mean_hard_len_reward": _mean(_mean_per_group(added, correct, any_correct & (w_hard > 0.01))),
         "coda/global_easy_penalty_mean": _mean(taken[scored]),
         "coda/global_hard_reward_mean": _mean(added[scored]),

@@ -29,6 +29,7 @@ def said(recwarn, text: str) -> list[str]:
         (["anything"], None, 0),
         (["think_format_reward", "accuracy_reward"], None, 1),
         (["get_soft_overlong_punishment", "choice_reward", "mine"], None, 1),
+        (["think_format_reward", "reasoning_accuracy_reward", "mine"], None, 1),
         (["mine", "accuracy_reward"], "mine", 0),
     ],
 )
@@ -81,7 +82,7 @@ def test_the_order_of_trl_s_own_scripts(tiny_model, tmp_path, recwarn):
 def test_other_numbers_are_refused_in_the_first_batch_with_what_to_do(tiny_model, tmp_path):
     def gist(completions, **kwargs):
         """The correctness reward of a script that many start from."""
-        return [2.0] * len(completions)
+        return [0.0, 1.0] + [2.0] * (len(completions) - 2)
 
     with pytest.raises(
         ValueError, match="'gist' returned 2, but .* as its weight .* to the name of one that does, or"

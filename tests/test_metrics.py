@@ -56,6 +56,7 @@ def test_unscorable_rollouts_are_counted_once_and_left_out_elsewhere():
     assert found["coda/unscorable_ratio"] == 1 / 16
     assert found["coda/mean_score"] == pytest.approx(9 / 15)
     assert found["coda/success_rate"] == pytest.approx((1 + 0 + 0.5 + 1) / 4)
+    assert found["coda/mean_easy_len_penalty"] == pytest.approx(0.2 / 2)
     assert found["coda/mean_response_length"] == pytest.approx((LENGTHS.sum().item() - 999) / 15)
     assert found["coda/easy_condition_trigger_rate"] == 0.5
     assert found["coda/easy_trigger_all_correct_rate"] == 1
@@ -66,6 +67,11 @@ def test_groups_at_a_threshold_are_medium_but_trigger_the_published_condition():
     found = metrics(torch.tensor([1.0, 1, 1, 0, 1, 0, 0, 0]), torch.arange(8), torch.zeros(8, dtype=torch.bool))
     assert found["coda/medium/share"] == 1
     assert found["coda/easy_condition_trigger_rate"] == found["coda/hard_condition_trigger_rate"] == 0.5
+
+
+def test_the_bonus_of_hard_groups_is_a_mean_over_those_with_a_correct_rollout():
+    found = metrics(torch.tensor([1.0] + [0.0] * 15), torch.full((16,), 5), torch.zeros(16), group_size=8)
+    assert found["coda/mean_hard_len_reward"] == pytest.approx(0.2 * 0.5 / 2)  # s = 1/8 opens the gate by half
 
 
 def test_a_regime_without_a_group_has_a_share_of_zero_and_no_averages():
