@@ -13,6 +13,7 @@ from made_samples import write_lines
 from matplotlib.figure import Figure
 
 from coda_trl.data.reading import read_file
+from coda_trl.evaluation import over_seeds
 from experiments.files import fill, key_of, read_results, record
 from experiments.math import data, measures, tables
 from experiments.math import run as queue
@@ -365,9 +366,9 @@ def test_log_ratios_are_paired_by_problem_and_means_have_students_interval():
     tokens = np.random.default_rng(0).lognormal(5, 1, 300)
     ratio = measures.log_ratio(0.8 * tokens, tokens)
     assert ratio.value == pytest.approx(math.log(0.8)) and ratio.high - ratio.low < 1e-9
-    mean = measures.over_pairs([-0.2, -0.3])
+    mean = over_seeds([-0.2, -0.3])
     assert (mean.value, mean.low) == (pytest.approx(-0.25), pytest.approx(-0.25 - 12.706 * 0.05, rel=0.01))
-    assert measures.over_pairs([-0.2]).low is None
+    assert over_seeds([-0.2]).low is None
 
 
 def test_recipes_train_as_the_design_says():

@@ -488,6 +488,11 @@ def run_command(monkeypatch, arguments):
         ("A=run A=run", "two of its folders hold samples of b"),
         ("A=run B=log --difficulty_run B", "difficulty_run='B' has no samples"),
         ("A=twice", "sample 0 of problem '0' in 'b' is there twice"),
+        (
+            "A@seed-0=run A@seed-1=run B@seed-0=log",
+            "run 'B' of seed '1' is missing: add B@seed-1; a run has every seed",
+        ),
+        ("A=log A@seed-0=run", "run 'A' of seed '0' is given with and without its seed"),
         ("A=log --group AIME", "error: --group 'AIME': give a name and its benchmarks, such as AIME=aime24,aime25"),
     ],
 )
@@ -636,6 +641,45 @@ def test_checkpoints_are_shown_over_their_steps(tmp_path, report):
     assert [row[0]["text"] for row in content["tables"]["accuracy"]["rows"]] == ["GRPO", "CODA", "Δ CODA"]
     alone, _ = report(checkpoints)
     assert set(alone["tables"]) == {"checkpoints"}
+
+
+def solved(right, tokens):
+    """Two samples of each of eight problems, of which the first `right` are solved."""
+    return [sample(i, correct=i < right, tokens=tokens, sample=k) for i in range(8) for k in range(2)]
+
+
+def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
+    runs = {"start": solved(1, 80)}
+    for seed, right, spent, fewer in ((0, 4, 100, 50), (1, 6, 110, 44), (2, 2, 120, 60)):
+        log = write_log(tmp_path / f"log-{seed}") / "trainer_state.json"
+        history = json.loads(log.read_text())["log_history"][seed:]  # of which the last seed lacks the first steps
+        history = [entry | {"completions/mean_length": 10.0 * seed} for entry in history]
+        log.write_text(json.dumps({"log_history": history}))
+        runs[f"GRPO@seed-{seed}"] = solved(right, spent)
+        runs[f"CODA@seed-{seed}"] = [write(tmp_path / f"coda-{seed}", solved(right + 1, fewer)), log.parent]
+    content, text = report(runs, "GRPO", intervals=True)
+    tables, t = content["tables"], 4.302653 / 3**0.5  # of three seeds
+    for key, row, value, spread in (
+        ("accuracy", "GRPO", 50, 25),
+        ("accuracy", "Δ start", -37.5, 25),
+        ("tokens", "GRPO", 110, 10),
+        ("tokens", "Δ CODA", -160 / 3, 10 / 3**0.5),
+    ):
+        found = column(tables[key], "b", row)
+        ends = [value, value - t * spread, value + t * spread]
+        assert [found["value"], found["low"], found["high"]] == pytest.approx(ends, rel=1e-5), row
+    assert [row[0]["text"] for row in tables["tokens"]["rows"]] == ["start", "GRPO", "CODA", "Δ start", "Δ CODA"]
+    assert column(tables["tokens"], "b", "start") == {"text": "80", "value": 80, "low": 80, "high": 80}
+    counts = tables["details"]["columns"].index("Problems")
+    assert {row[counts]["text"] for row in tables["details"]["rows"]} == {"8"}
+    lengths = content["figures"]["dynamics"]["data"]["completion length (tokens)"]["CODA"]
+    assert (lengths["steps"], lengths["values"]) == (list(range(3, 41)), [10.0] * 38)
+    assert [seed["steps"][0] for seed in lengths["seeds"]] == [1, 2, 3]
+    assert "CODA against GRPO: on " in text and "Means over 3 seeds (0, 1, 2)" in text
+    assert "Not averaged over seeds: Accuracy against tokens." in text and "over trainings" not in text
+    assert "<h3>start</h3>" in text and "<h3>CODA@seed-2</h3>" in text
+    tex = (tmp_path / "report" / "tables" / "main_results.tex").read_text()
+    assert "means over 3 seeds" in tex and r"95\% intervals over seeds" in tex
 
 
 def test_markdown_and_latex_escape_what_they_must():

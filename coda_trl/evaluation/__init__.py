@@ -4,7 +4,7 @@ Generation is in `coda_trl.evaluation.runner`, which needs PyTorch; what is impo
 """
 
 from .benchmarks import Benchmark
-from .bootstrap import Estimate, estimate, interval, replicates
+from .bootstrap import Estimate, estimate, interval, over_seeds, replicates
 from .columns import SampleColumns, collect, load_samples
 from .comparison import Comparison, compare
 from .config import EvaluationConfig
@@ -40,6 +40,7 @@ __all__ = [
     "interval",
     "load_samples",
     "mean_tokens",
+    "over_seeds",
     "pass_at_k",
     "read_samples",
     "replicates",

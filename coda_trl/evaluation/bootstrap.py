@@ -18,11 +18,13 @@ More than [`MOST_UNITS`] problems are bundled at random, and bundles resampled, 
 vary as much as sums over problems, and 4,096 of them give the width of an interval to about 1%.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
+from scipy.special import stdtrit
 
 from .metrics import Ratio
 
@@ -104,11 +106,8 @@ def replicates(ratio: Ratio, seed: int = 0, averaged: int = 1) -> np.ndarray:
 @lru_cache(maxsize=1024)
 def _tail(num_problems: int) -> float:
     """Share of replicates to leave out at each end, so that this many problems give 95% confidence."""
-    z, degrees = NormalDist().inv_cdf((1 + CONFIDENCE) / 2), num_problems - 1
-    # Student's t by its expansion in 1 / degrees (Abramowitz and Stegun, 26.7.5).
-    t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
-    t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
-    return NormalDist().cdf(-t * (num_problems / degrees) ** 0.5)
+    degrees = num_problems - 1
+    return NormalDist().cdf(-stdtrit(degrees, (1 + CONFIDENCE) / 2) * (num_problems / degrees) ** 0.5)
 
 
 def interval(values: np.ndarray, num_problems: int) -> tuple[float, float]:
@@ -148,3 +147,15 @@ def summarise(value: float, values: np.ndarray, num_problems: int) -> Estimate:
         return Estimate(value)
     low, high = interval(values, num_problems)
     return Estimate(value, min(low, value), max(high, value))  # unseen problems pull a rate of 1 to below
+
+
+def over_seeds(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+    """
+    Mean over trainings that differ in their seed, with its interval by Student's t; none of a single one. For a
+    difference, give that of each pair of one seed.
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Estimate(mean)
+    error = float(stdtrit(len(values) - 1, (1 + confidence) / 2) * np.std(values, ddof=1) / len(values) ** 0.5)
+    return Estimate(mean, mean - error, mean + error)

@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-import numpy as np
+from matplotlib.figure import Figure
 
 from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names, compare_buckets
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from .comparison import NEEDS, ComparedRuns, View
+from .comparison import NEEDS, ComparedRuns
 from .elements import Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
 from .main_results import NOISE
-from .runs import Run
 from .style import draw_estimates, legend, panels
 
 
@@ -22,34 +21,40 @@ def headline(comparison: ComparedRuns) -> Section:
     if not comparison.views:
         section.missing = f"This needs {NEEDS}"
         return section
-    sentences = [_sentence(view, run) for view, run in comparison.compared]
-    section.text = "\n".join(sentences) or "No second run with samples to compare with."
-    section.items = [_band_table(comparison)]
+    table = _band_table(comparison)
+    section.text, section.items = answer(table, comparison.reference and comparison.reference.name), [table]
     return section
 
 
-def _sentence(view: View, run: Run) -> str:
-    parts = []
-    for band in view.bands:
-        result = view.compare(run, band)
-        if band == "medium" or not result.num_problems:
-            continue
-        change, points = result.token_change, result.accuracy_points
-        percents = format_number(change.value, 0, signed=True, unit="%")
-        spent = f"{percents.lstrip('+−')} {'fewer' if change.value < 0 else 'more'} tokens"
-        if change.low is None:
-            spent = f"too few to tell about tokens ({percents})"
-        elif not change.excludes_zero:
-            spent = f"no change in tokens beyond noise ({percents})"
-        moved = f"{format_number(points.value, signed=True)} points"
-        if points.low is None:
-            moved = f"too few to tell about accuracy ({moved})"
-        else:
-            low, high = (format_number(end, signed=True) for end in (points.low, points.high))
-            moved += f", 95% interval {low} to {high}"
-            moved = f"accuracy {moved}" if points.excludes_zero else f"no change in accuracy beyond noise ({moved})"
-        parts.append(f"on {result.num_problems:,} {band} problems {spent} and {moved}")
-    return f"{run.name} against {view.reference.name}: {'; '.join(parts) or 'no easy or hard problems'}."
+def answer(table: Table, reference: str | None) -> str:
+    """The table by difficulty in words, a line for every run that is compared with the reference."""
+    said: dict[str, list[str]] = {}
+    for cells in table.rows:
+        row = dict(zip(table.header, cells, strict=True))
+        band, problems = row["Problems that are"].text.split()[0], row.get("Pairs", row["Problems"]).text
+        points, change = (row.get(name, Cell("")) for name in ("Δ accuracy (points)", "Δ tokens"))
+        parts = said.setdefault(row["Run"].text, []) if change.text else []
+        if band != "medium" and None not in (points.value, change.value):
+            parts.append(f"on {problems} {band} problems {_words(points, change)}")
+    texts = {name: "; ".join(parts) or "no easy or hard problems" for name, parts in said.items()}
+    return (
+        "\n".join(f"{name} against {reference}: {text}." for name, text in texts.items())
+        or "No second run with samples to compare with."
+    )
+
+
+def _words(points: Cell, change: Cell) -> str:
+    spent = f"{change.text.lstrip('+−')} {'fewer' if change.value < 0 else 'more'} tokens"
+    if change.low is None:
+        spent = f"too few to tell about tokens ({change.text})"
+    elif change.tone == "noise":
+        spent = f"no change in tokens beyond noise ({change.text})"
+    moved = f"{points.text} points"
+    if points.low is None:
+        return f"{spent} and too few to tell about accuracy ({moved})"
+    low, high = (format_number(end, signed=True) for end in (points.low, points.high))
+    moved += f", 95% interval {low} to {high}"
+    return f"{spent} and " + (f"no change in accuracy beyond noise ({moved})" if points.mark else f"accuracy {moved}")
 
 
 def _band_table(comparison: ComparedRuns) -> Table:
@@ -125,26 +130,31 @@ def buckets(comparison: ComparedRuns) -> Section:
 
 def _ratio_cell(ratio: Estimate) -> Cell:
     noise = ratio.low is not None and ratio.low <= 1 <= ratio.high
-    return replace(number(ratio, digits=2), tone="noise" if noise else "")
+    return replace(number(ratio, digits=2), tone="noise" if noise else "", again=_ratio_cell)
 
 
 def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, BucketComparison]]) -> Plot:
-    figure, axes = panels(1, 2, height=3.4)
     names, reference = bucket_names(), comparison.reference.name
-    titles = f"tokens / tokens of {reference}", "accuracy difference (points)"
-    for panel, title, quantity, level in zip(axes, titles, ("token_ratio", "accuracy_points"), (1, 0), strict=True):
-        for offset, (run, found) in enumerate(results.items()):
-            x = np.array([names.index(name) for name in found]) + (offset - (len(results) - 1) / 2) * 0.12
-            estimates = [vars(bucket)[quantity] for bucket in found.values()]
-            draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
-        panel.axhline(level, color="black", linewidth=1)
-        panel.set_xticks(range(len(names)), names)
-        panel.set(title=title, xlabel="percentile of difficulty (hardest left)")
-    axes[0].set_ylim(bottom=0)
-    legend(figure, axes[:1])
+    titles = {"token_ratio": f"tokens / tokens of {reference}", "accuracy_points": "accuracy difference (points)"}
+
+    def draw(results: Mapping[str, list[dict]]) -> Figure:
+        figure, axes = panels(1, 2, height=3.4)
+        for panel, (quantity, title), level in zip(axes, titles.items(), (1, 0), strict=True):
+            for offset, (run, found) in enumerate(results.items()):
+                shift = (offset - (len(results) - 1) / 2) * 0.12
+                x = [names.index(bucket["name"]) + shift for bucket in found]
+                estimates = [Estimate(**bucket[quantity]) for bucket in found]
+                draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
+            panel.axhline(level, color="black", linewidth=1)
+            panel.set_xticks(range(len(names)), names)
+            panel.set(title=title, xlabel="percentile of difficulty (hardest left)")
+        axes[0].set_ylim(bottom=0)
+        legend(figure, axes[:1])
+        return figure
+
     caption = (
         "Tokens: below 1 the run spends fewer than the reference. Accuracy: above 0 it is right more often. Bars: 95% "
         f"intervals. {comparison.extent}"
     )
     data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
-    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, figure, data)
+    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, data, draw)

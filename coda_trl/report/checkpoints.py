@@ -19,7 +19,7 @@ def checkpoints(comparison: ComparedRuns) -> Section:
     section = Section(
         "checkpoints",
         "Accuracy and tokens over checkpoints",
-        "Evaluations of a training's checkpoints and final model. Intervals (95%) come from resampling problems.",
+        "Evaluations of a training's checkpoints and final model.",
     )
     courses = _courses(comparison)
     runs = [run for course in courses.values() for run in course.values()]
@@ -74,4 +74,4 @@ def _plot(comparison: ComparedRuns, courses: Courses, sets: Mapping[str, list[st
             panel.set(ylabel="" if column else label, xlabel="step")
     legend(figure, axes)
     caption = "Top: accuracy. Bottom: tokens per answer. Bars: 95% intervals."
-    return Plot("checkpoints", "Checkpoints", caption, figure, data)
+    return Plot("checkpoints", "Checkpoints", caption, data, lambda _: figure)

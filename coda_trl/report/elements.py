@@ -1,7 +1,8 @@
 """Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import accumulate, groupby
 from math import isnan
 from typing import Any
@@ -20,7 +21,8 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 class Cell:
     """
     An entry of a table: `text` is shown, with `interval` beneath; `value`, `low` and `high` are unrounded. `tone` is
-    `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty.
+    `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty. `again` makes a cell
+    of this kind of another number.
     """
 
     text: str
@@ -29,6 +31,7 @@ class Cell:
     low: float | None = None
     high: float | None = None
     tone: str = ""
+    again: Callable[[Estimate], "Cell"] | None = field(default=None, compare=False, repr=False)
 
     @property
     def mark(self) -> str:
@@ -69,13 +72,17 @@ def table_of_rows(
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with every number it shows; `key` names its files."""
+    """A figure, drawn of every number that it shows; `key` names its files."""
 
     key: str
     title: str
     caption: str
-    canvas: Canvas
     data: dict[str, Any]
+    draw: Callable[[dict[str, Any]], Canvas]
+
+    @cached_property
+    def canvas(self) -> Canvas:
+        return self.draw(self.data)
 
     @property
     def panels(self) -> list[Axes]:
@@ -108,15 +115,15 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     result = result if isinstance(result, Estimate) else Estimate(result)
     if isnan(result.value):
         return Cell(MISSING)
-    value = scale * result.value
+    value, again = scale * result.value, partial(number, digits=digits, signed=signed, unit=unit)
     shown = format_number(value, digits, signed, unit)
     if result.low is None:
-        return Cell(shown, value=value)
+        return Cell(shown, value=value, again=again)
     ends = scale * result.low, scale * result.high
     # An interval close to 0 is not printed as if it contained 0.
     finer = digits + (result.excludes_zero and signed and min(map(abs, ends)) < 0.5 * 10**-digits)
     span = ", ".join(format_number(end, finer, signed) for end in ends)
-    return Cell(shown, span, value, *ends)
+    return Cell(shown, span, value, *ends, again=again)
 
 
 def percent(result: Estimate | float) -> Cell:
@@ -135,4 +142,5 @@ def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_bett
     tone = "" if result.low is None else "noise"
     if result.excludes_zero:
         tone = "" if higher_is_better is None else "better" if (result.value > 0) == higher_is_better else "worse"
-    return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone)
+    again = partial(difference, digits=digits, unit=unit, higher_is_better=higher_is_better)
+    return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone, again=again)

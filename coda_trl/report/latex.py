@@ -64,11 +64,14 @@ def latex_main_results(
             lines += _main_rows([tables[part] for part in block], columns, change_of, intervals)
         frame += [r"\par\medskip"] if frame else []
         frame += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", lines)]
-    caption = "Accuracy (mean@n, in percent) and tokens per answer."
+    captions = " ".join(table.caption for tables in models.values() for table in tables)
+    seeds = " and ".join(dict.fromkeys(re.findall(r"over (\d+ seeds)", captions)))
+    caption = "Accuracy (mean@n, in percent) and tokens per answer" + (f", means over {seeds}." if seeds else ".")
     if any(table.differences for tables in models.values() for table in tables):
         caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
     if intervals:
-        caption += " 95% intervals over problems in brackets; ≈ marks a change whose interval holds 0."
+        over = "seeds (Student's t)" if seeds else "problems"
+        caption += f" 95% intervals over {over} in brackets; ≈ marks a change whose interval holds 0."
     return _float("table*", "main_results", caption, frame)
 
 

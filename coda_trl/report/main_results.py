@@ -212,4 +212,4 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
         f"as L1) are joined to a curve. {count_problems(comparison.runs)}"
     )
     caption = caption.rstrip() + group_note(comparison.groups, "averages over benchmarks")
-    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, figure, data)
+    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, data, lambda _: figure)

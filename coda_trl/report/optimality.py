@@ -125,4 +125,4 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
         "price; at a step, the longer budget stops being worth its tokens. "
         f"{comparison.extent}"
     )
-    return Plot("budget_curves", "Budget curves by difficulty", caption, figure, data)
+    return Plot("budget_curves", "Budget curves by difficulty", caption, data, lambda _: figure)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
 from .runs import Run, find_files, is_part, load_run
+from .seeds import average_sections, by_seed
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -48,8 +50,9 @@ def build_report(
             Folder or folders of every run by its name (on the command line, by default the folder's). A folder may
             hold an evaluation (`samples.jsonl`, `summary.json`), a training run (`trainer_state.json`), or both; the
             report says what is missing. Runs called `NAME@BUDGET` are drawn as one curve over their token budgets,
-            runs called `NAME@checkpoint-STEP` as one over training steps. If all are called `MODEL/NAME`, every model
-            gets a report in a folder of its own, and the page has the main results of all models.
+            runs called `NAME@checkpoint-STEP` as one over training steps, runs called `NAME@seed-SEED` as their mean,
+            with intervals over seeds. If all are called `MODEL/NAME`, every model gets a report in a folder of its
+            own, and the page has the main results of all models.
         reference (`str`, *optional*):
             Run that the others are compared with, in each model. Defaults to the first of several.
         out (`str` or `os.PathLike`, *optional*, defaults to `"report"`):
@@ -108,12 +111,12 @@ def build_report(
     out.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
         if "" in models:
-            _report(compare(models[""]), out, title, write)
+            _report(models[""], compare, out, title, write)
             return out / PAGE
         remove_files(out)  # before the models' reports are written: it would remove them, too
         places = {model: model.replace("/", "-") for model in models}
         results = {
-            model: _report(compare(models[model]), out / place, f"{title}: {model}", write)
+            model: _report(models[model], compare, out / place, f"{title}: {model}", write)
             for model, place in places.items()
         }
     results = {model: tables for model, tables in results.items() if tables}
@@ -128,19 +131,28 @@ def build_report(
     return out / PAGE
 
 
-def _report(comparison: ComparedRuns, out: Path, title: str, write: Callable[..., None]) -> list[Table]:
+def _report(
+    runs: Mapping[str, Folders], compare: Callable, out: Path, title: str, write: Callable[..., None]
+) -> list[Table]:
     """Writes the report of one model; returns its tables of accuracy and of tokens."""
-    shown = [*comparison.runs, *comparison.checkpoints]
-    parts = [training, main_results]  # without an evaluation
-    if all_benchmarks(shown):
-        parts = [headline, main_results, buckets, optimality, reasoning, training]
-    parts += [checkpoints] if comparison.checkpoints else []
-    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section", disable=None)]
+    reports, shown = {}, {}
+    for seed, of in by_seed(runs).items():
+        comparison = compare(of)
+        found = [*comparison.runs, *comparison.checkpoints]
+        parts = [training, main_results]  # without an evaluation
+        if all_benchmarks(found):
+            parts = [headline, main_results, buckets, optimality, reasoning, training]
+        parts += [checkpoints] if comparison.checkpoints else []
+        reports[seed] = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section", disable=None)]
+        for run in found:
+            name = next(given for given in (f"{run.name}@seed-{seed}", run.name) if given in runs)
+            shown[name] = replace(run, name=name)
     name = comparison.reference.name if comparison.reference else None
+    sections = average_sections(reports, name)
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
-    about = {"reference": name, "missing": {run.name: run.missing for run in shown}}
+    about = {"reference": name, "missing": {run.name: run.missing for run in shown.values()}}
     tables = {"": results} if results else {}
-    write(out, sections, tables, about, title=title, runs=shown, reference=name, links={})
+    write(out, sections, tables, about, title=title, runs=list(shown.values()), reference=name, links={})
     return results
 
 
@@ -171,7 +183,7 @@ def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
 
 def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]]) -> None:
     """Refuses unknown names and missing folders before samples are read."""
-    main = [name for name in runs if Run(name).checkpoint is None]
+    main = [name for name in next(iter(by_seed(runs).values())) if Run(name).checkpoint is None]
     for argument, name in named:
         if name is not None and name not in main:
             raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")

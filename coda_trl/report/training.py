@@ -1,7 +1,11 @@
 """Training curves: gates, reward, easy penalty, length, and evaluation during training (Fig. 2 and 4)."""
 
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
 from .comparison import ComparedRuns
@@ -88,19 +92,27 @@ def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: 
     present = {panel: lines for panel, lines in logged.items() if lines}
     if not present:
         return []
-    columns = 2 if len(present) in (2, 4) else min(3, len(present))
-    figure, axes = panels(-(-len(present) // columns), columns, height=2.7)
-    data: dict[str, dict] = {panel: {} for panel in present}
-    for axis, (panel, lines) in zip(axes, present.items(), strict=False):
+    data = {
+        panel: {name: {"steps": line.steps.tolist(), "values": line.values.tolist()} for name, line in lines.items()}
+        for panel, lines in present.items()
+    }
+    return [Plot(key, title, caption, data, partial(_draw_panels, comparison.styles))]
+
+
+def _draw_panels(styles: Mapping[str, dict], data: Mapping[str, Mapping[str, dict]]) -> Figure:
+    columns = 2 if len(data) in (2, 4) else min(3, len(data))
+    figure, axes = panels(-(-len(data) // columns), columns, height=2.7)
+    for axis, (panel, lines) in zip(axes, data.items(), strict=False):
         axis.set(title=panel, xlabel="step")
         for name, line in lines.items():
-            _draw(axis, line, comparison.styles[name], name)
-            data[panel][name] = {"steps": line.steps.tolist(), "values": line.values.tolist()}
+            for seed in line.get("seeds", ()):
+                axis.plot(seed["steps"], seed["values"], color=styles[name]["color"], linewidth=0.6, alpha=0.3)
+            _draw(axis, Curve(np.array(line["steps"]), np.array(line["values"])), styles[name], name)
         axis.margins(x=0.02)
-    for axis in axes[len(present) :]:
+    for axis in axes[len(data) :]:
         axis.set_visible(False)
     legend(figure, axes)
-    return [Plot(key, title, caption, figure, data)]
+    return figure
 
 
 def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coda_trl.evaluation.bootstrap import Estimate
+from coda_trl.evaluation.bootstrap import Estimate, over_seeds
 from coda_trl.report.elements import MISSING, Cell, Table, number
 
 from ..files import Row
 from ..ladder.claims import HOLDS, MEASURES, NOT_RUN, WEAK_CONFIDENCE, Claim
-from .measures import TITLES, in_percent, of_bands, over_pairs, pairs
+from .measures import TITLES, in_percent, of_bands, pairs
 from .run import HERE
 
 DESIGN = "design"  # the source of what the verdict depends on
@@ -52,7 +52,7 @@ class PairsClaim(Claim):
         values = [self.difference(*pair, start) for pair in pairs(rows, *self.runs)]
         if not values:
             return None
-        found = over_pairs(values, confidence)
+        found = over_seeds(values, confidence)
         return in_percent(found) if self.is_of_tokens else found
 
 

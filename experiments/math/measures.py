@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import ttest_1samp
 
 from coda_trl.evaluation.bootstrap import Estimate, replicates, summarise
 from coda_trl.evaluation.metrics import Outcomes, Ratio
@@ -76,12 +75,6 @@ def outcomes_of(row: Row, benchmark: str) -> Outcomes:
         wrong_tokens=np.full(len(counts), np.nan),
         questions=np.zeros((len(counts), 2)),
     )
-
-
-def over_pairs(values: Sequence[float], confidence: float = 0.95) -> Estimate:
-    """Mean over pairs with its t-interval; none of one pair."""
-    ends = ttest_1samp(values, 0).confidence_interval(confidence) if len(values) > 1 else ()
-    return Estimate(float(np.mean(values)), *map(float, ends))
 
 
 def log_ratio(mine: np.ndarray, theirs: np.ndarray, seed: int = 0) -> Estimate:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from coda_trl.evaluation.bootstrap import Estimate
+from coda_trl.evaluation.bootstrap import Estimate, over_seeds
 from coda_trl.evaluation.comparison import benchmark_seed, compare
 from coda_trl.report.elements import MISSING, NO_BREAK, Cell, Table, difference, number
 from coda_trl.report.render import markdown
@@ -33,7 +33,6 @@ from .measures import (
     of_bands,
     of_bands_when_trained,
     outcomes_of,
-    over_pairs,
     pairs,
 )
 from .run import ENOUGH, HERE, RESULTS, SEEDS, STEPS
@@ -144,7 +143,7 @@ def course_table(rows: Sequence[Row]) -> Table:
 
         logs = [np.log(means(f"{band}_tokens")) for band in ("easy", "hard")]
         points = [means(name) for name in ("reward", "hard_accuracy")]
-        tokens, points = ([over_pairs(of[:, 0] - of[:, 1]) for of in each] for each in (logs, points))
+        tokens, points = ([over_seeds(of[:, 0] - of[:, 1]) for of in each] for each in (logs, points))
         line = [Cell(f"{first + 1} to {first + SMOOTH}"), *map(_percent, tokens)]
         lines.append([*line, *(number(of, 100, signed=True) for of in points)])
     header = ["Steps", "Tokens, easy", "Tokens, hard", "Points, all", "Points, hard"]
@@ -279,7 +278,7 @@ def pairs_tables(rows: Sequence[Row], start: Row) -> list[Table]:
             add(label(run), points, logs)
             found.append([*points, *(log.value for log in logs)])
         if len(found) > 1:
-            means = list(map(over_pairs, zip(*found, strict=True)))
+            means = list(map(over_seeds, zip(*found, strict=True)))
             add(Cell(f"{METHODS[method]}, {len(found)} pairs"), means[: -len(BANDS)], means[-len(BANDS) :])
     of_tokens = (
         "Against GRPO of the same seed. Brackets: 95%, of several pairs over these (Student's t), of one pair over "
@@ -308,8 +307,8 @@ def trained_bands_table(rows: Sequence[Row]) -> Table:
         values.append([logs, points, [len(mine[band]) for band in BANDS]])
     logs, points, problems = np.moveaxis(np.array(values), 0, -1)
     lines = [
-        [Cell("Tokens"), *(_percent(over_pairs(of)) for of in logs)],
-        [Cell("Points of accuracy"), *(number(over_pairs(of), 100, signed=True) for of in points)],
+        [Cell("Tokens"), *(_percent(over_seeds(of)) for of in logs)],
+        [Cell("Points of accuracy"), *(number(over_seeds(of), 100, signed=True) for of in points)],
         [Cell("Problems"), *(number(float(of.mean()), digits=0) for of in problems)],
     ]
     caption = (

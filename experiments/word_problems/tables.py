@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from coda_trl.evaluation.bootstrap import NUM_RESAMPLES
+from coda_trl.evaluation.bootstrap import over_seeds
 from coda_trl.report.elements import MISSING, Cell, Table, difference, number
 from coda_trl.report.render import markdown
 from coda_trl.report.style import PLOT_SETTINGS, legend, panels
@@ -24,7 +24,7 @@ from ..files import Row, fill, further, read_results
 from ..ladder.claims import TESTABLE, claims_table, counted
 from ..ladder.matrix import ALL_RUNGS, RUNS, START
 from ..ladder.repetition import counts_table, numbers, outside_table
-from ..ladder.results import Results, over_seeds, value
+from ..ladder.results import Results, value
 from ..ladder.tables import STYLES, buckets, by_rung, reflection, styles
 from .problems import RUNG_NAMES
 from .run import HERE, METHODS
@@ -151,8 +151,7 @@ def rollout_pairs(rows: Sequence[Row]) -> Table:
         if len(pairs):
             cells: list[Cell] = [Cell(RUNS[name].label), Cell(str(len(pairs)))]
             for (_, _, digits), column in zip(LAST_COLUMNS.values(), pairs.T, strict=True):
-                # There are no problems to resample.
-                cells.append(difference(over_seeds(np.tile(column[:, None], 1 + NUM_RESAMPLES)), digits))
+                cells.append(difference(over_seeds(column), digits))
             lines.append(cells)
     return Table(
         key="rollout_pairs",
