@@ -16,7 +16,7 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse
 from sympy.core.relational import Relational
 
-from .normalize import WORDS
+from .normalize import IN_BRACES, WORDS
 from .numeric import NEIGHBOURS, has_both_cases, improper
 from .values import Undecided, proportional, same_value
 
@@ -37,7 +37,14 @@ _NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
 _MISREAD = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_|\|\s*\\begin")
 # math-verify adds two numbers side by side: 5 for `2(3)`
 _SIDE_BY_SIDE = re.compile(
-    r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|e|\\(?:frac|binom)\{)"
+    r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|e|\{?\\(?:frac|binom)\{)"
+)
+# math-verify takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
+_FUNCTION = r"\\(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|ln|log)(?![A-Za-z])"
+_CALLED = rf"({_FUNCTION}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
+_ARGUMENT_IN_BRACES = re.compile(rf"{_CALLED}(?:\{{\s*(\([^{{}}()]*\))\s*\}}|({IN_BRACES}))")
+_ARGUMENT_BEFORE_FACTOR = re.compile(
+    rf"{_CALLED}([\w.]+)\s*(?=(?:\\cdot|\\times|/)\s*{_FUNCTION}|(?:\\cdot|\\times)\s*(?:[A-Za-z(]|\\sqrt))"
 )
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 
@@ -115,6 +122,9 @@ def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
     if not text or NEIGHBOURS.search(text) or _MISREAD.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
+    for _ in range(2):  # one inside another
+        text = _ARGUMENT_IN_BRACES.sub(lambda call: call[1] + (call[2] or f"({call[3][1:-1]})"), text)
+    text = _ARGUMENT_BEFORE_FACTOR.sub(r"\1(\2)", text)
     text = _SIDE_BY_SIDE.sub(r"\1\\cdot ", improper(_DECIMAL.sub(_fraction, text)))
     if mixed_case:  # math-verify does not tell `A` from `a`
         text = _CAPITAL.sub(lambda token: f"{token.group()}_{{0}}" if len(token.group()) == 1 else token.group(), text)

@@ -57,6 +57,7 @@ _SYNONYMS = {
     "(": "langle", ")": "rangle", ":": "colon", r"\infty": "infin", r"\mathbb{R}": "R", r"\ldots": "dots cdots dotsc",
     r"\Rightarrow": "iff implies Longrightarrow Leftrightarrow", r"\setminus": "backslash smallsetminus",
     r"\approx": "simeq thickapprox", r"\$": "textdollar", r"\lor": "vee", r"\land": "wedge",
+    "=": "equiv",
 }  # fmt: skip
 _CANONICAL = {name: command for command, names in _SYNONYMS.items() for name in names.split()}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
@@ -66,8 +67,8 @@ _WITH_ARGUMENTS = re.compile(
     rf"(\\(?:frac|binom)(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}(?:{_ARGUMENT})?"
     rf"|(\\sqrt(?![A-Za-z])(?:\s*\[[^\[\]]*\])?){_ARGUMENT}"
 )
-_IN_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
-_SECOND_ARGUMENT = re.compile(rf"(\\(?:frac|binom)\s*{_IN_BRACES})\s*([A-Za-z\d]|\\pi(?![A-Za-z]))")  # `\frac{19}3`
+IN_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+_SECOND_ARGUMENT = re.compile(rf"(\\(?:frac|binom)\s*{IN_BRACES})\s*([A-Za-z\d]|\\pi(?![A-Za-z]))")  # `\frac{19}3`
 _CIS = re.compile(
     r"(?:⟦cis⟧|\\?cis(?![A-Za-z]))\s*((?:\^\\circ|\\(?:pi|theta|frac\{[^{}]*\}\{[^{}]*\})|[\d./ ])+|\([^()]*\))"
 )
@@ -77,7 +78,7 @@ _CONNECTIVE = re.compile(
     r",?\s*(?:⟦\s*,?\s*(and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(and|or)(?![A-Za-z])|\\(land|lor)(?![A-Za-z]))"
 )
 _CONDITION = re.compile(r"[<>]|\\(?:le|ge|neq|in)(?![A-Za-z])")
-_THOUSANDS = re.compile(r"\\[{}]|[()\[\]]|(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
+_THOUSANDS = re.compile(r"\\[{}]|[()\[\]]|(?<![\d.,_^])([1-9]\d{0,2})((?:,\d{3})+|(?: \d{3})+)(?!\d|,\d|\s+\d)")
 _MIXED = re.compile(r"(?<![\d.\w])(\d+)\s+(\d+)/(\d+)(?![\d.])")
 _NUMBERS = {
     r"(?<![A-Za-z\d])(\d+\.\d+|\d+(?=E)|^-?\d+(?=e[+-]?\d+$))[eE]([+-]?\d+)(?![\d.])": r"\1\\times 10^{\2}",

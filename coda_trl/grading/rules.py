@@ -45,6 +45,7 @@ _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A
 _ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ|'")
 _FRACTION_BEFORE_FACTOR = re.compile(r"(?<![\w.}^)])(\d+)/(\d+)(?=\s*(?:[A-Za-z(]|\\(?:pi|sqrt)))")
 _NO_UNKNOWN = re.compile(r"\^\s*(?:T|\{T\})|\{(?:[bpvBV]?matrix|array|cases|aligned)\}(?:\{[clr|]*\})?")
+_MODULUS = re.compile(r"^((?:[A-Za-z] *= *)?-?\d+) *\\pmod *(?:\{\w+\}|\w)$")
 _CONTENT = re.compile(r"[^\W_]")
 
 
@@ -86,6 +87,8 @@ def prepare(gold: str | None, answer: str | None, options: Iterable[str] | None 
         return None
     answer = " ".join((answer or "").split())
     answer = "" if too_long(answer) else normalize(answer)
+    if "\\pmod" not in gold:
+        answer = _MODULUS.sub(r"\1", answer)
     return Case(gold, "" if too_long(answer) else answer, tuple(map(str, options or ())))  # `½` is longer in LaTeX
 
 
