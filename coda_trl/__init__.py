@@ -33,5 +33,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Loaded on first use: the grading workers import this package too, and must not pay for torch and transformers.
     if name in _MODULES:
-        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+        try:
+            return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+        except AttributeError as problem:  # of packages that do not fit together; `from coda_trl import` would hide it
+            raise ImportError(f"coda_trl.{_MODULES[name]} cannot be imported: {problem}") from problem
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

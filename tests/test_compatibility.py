@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from packaging.requirements import Requirement
 from small_training import make, right
 from trl import GRPOConfig, GRPOTrainer
 
+import coda_trl
 from coda_trl import CodaGRPOTrainer, LengthGroupedGRPOConfig, LengthGroupedGRPOTrainer
 from coda_trl.compatibility import TESTED_TRL, check_overrides
 
@@ -41,6 +43,22 @@ def test_a_method_that_is_gone_is_refused(monkeypatch):
     monkeypatch.delattr("transformers.Trainer._prepare_inputs")
     with pytest.raises(RuntimeError, match=r"\._prepare_inputs\(self, generation_batch\), .* there is none"):
         check_overrides(LengthGroupedGRPOTrainer)
+
+
+def test_a_method_that_is_gone_does_not_keep_the_module_from_saying_so(monkeypatch):
+    monkeypatch.delattr(GRPOTrainer, "_compute_loss")
+    trainer = runpy.run_module("coda_trl.length_grouping.trainer")["LengthGroupedGRPOTrainer"]
+    with pytest.raises(RuntimeError, match=r"\._compute_loss\(self, model, inputs\), .* there is none"):
+        check_overrides(trainer)
+
+
+def test_an_import_that_fails_says_why(monkeypatch):
+    def broken(name, package):
+        raise AttributeError("module 'torch' has no attribute 'float4'")
+
+    monkeypatch.setattr(coda_trl, "import_module", broken)
+    with pytest.raises(ImportError, match=r"coda_trl\.config cannot be imported: module 'torch' has no"):
+        from coda_trl import CodaGRPOConfig  # noqa: F401
 
 
 def test_further_inputs_of_the_model_are_no_difference(monkeypatch):

@@ -38,7 +38,8 @@ def _loss_mask(batch):
 def _what_sees_micro_batches(trainer):
     """Methods that, where a script has its own, may need TRL's micro-batches or add what cannot be regrouped."""
     names = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
-    return [getattr(each, name) for each in (trainer, GRPOTrainer) for name in names]
+    # If TRL lacks one, `check_overrides` says so when a trainer is made.
+    return [getattr(each, name, None) for each in (trainer, GRPOTrainer) for name in names]
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
