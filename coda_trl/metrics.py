@@ -84,7 +84,6 @@ def regime_metrics(
     Length, accuracy and clipping by difficulty, and the shares of groups that carry no signal.
 
     A group is `hard` if its success rate is below `tau_hard`, `easy` if it is above `tau_easy`, `medium` otherwise.
-    For a regime without groups, the keys `mean_length`, `accuracy` and `clipped_ratio` are left out.
 
     Args:
         rewards, lengths, shaped, tau_easy, tau_hard:
@@ -93,7 +92,8 @@ def regime_metrics(
             Whether a rollout was cut off by the length limit.
 
     Returns:
-        `dict[str, float]`: Lengths in tokens, all others in [0, 1]; `docs/diagnose.md` explains each.
+        `dict[str, float]`: Lengths in tokens, all others in [0, 1], means over nothing NaN, as in
+            [`published_metrics`]; `docs/diagnose.md` explains each.
     """
     groups = (shaped.success_rate.shape[0], -1)
     reward, length, truncated = rewards.view(groups), lengths.view(groups).float(), truncated.view(groups).float()
@@ -102,14 +102,12 @@ def regime_metrics(
     metrics = {}
     for name, regime in {"easy": easy, "medium": known & ~easy & ~hard, "hard": hard}.items():
         metrics[f"coda/{name}/share"] = _mean(regime.float())
-        if regime.any():
-            scorable = ~reward[regime].isnan()
-            metrics[f"coda/{name}/mean_length"] = _mean(length[regime][scorable])
-            metrics[f"coda/{name}/accuracy"] = _mean(reward[regime][scorable])
-            metrics[f"coda/{name}/clipped_ratio"] = _mean(truncated[regime][scorable])
+        scorable = ~reward[regime].isnan()
+        metrics[f"coda/{name}/mean_length"] = _mean(length[regime][scorable])
+        metrics[f"coda/{name}/accuracy"] = _mean(reward[regime][scorable])
+        metrics[f"coda/{name}/clipped_ratio"] = _mean(truncated[regime][scorable])
     all_wrong = s == 0
-    if all_wrong.any():
-        metrics["coda/all_wrong/mean_length"] = _mean(length[all_wrong][~reward[all_wrong].isnan()])
+    metrics["coda/all_wrong/mean_length"] = _mean(length[all_wrong][~reward[all_wrong].isnan()])
     metrics["coda/unscorable_ratio"] = _mean(rewards.isnan().float())
     metrics["coda/frac_zero_std_base"] = _mean(_is_constant(reward).float())
     metrics["coda/frac_zero_std_shaped"] = _mean(_is_constant(shaped.rewards.view(groups)).float())

@@ -16,8 +16,8 @@ LENGTHS = torch.tensor([1, 2, 3, 4] + [10, 20, 30, 40] + [5, 7, 9, 11] + [6, 999
 TRUNCATED = torch.tensor([0, 0, 0, 0] + [0, 0, 1, 1] + [0, 0, 0, 1] + [0, 1, 0, 0], dtype=torch.bool)
 
 
-def metrics(rewards=REWARDS, lengths=LENGTHS, truncated=TRUNCATED, group_size=4, method="coda") -> dict[str, float]:
-    shaped = shape_rewards(rewards, lengths, group_size, method)
+def metrics(rewards=REWARDS, lengths=LENGTHS, truncated=TRUNCATED, group_size=4, **options) -> dict[str, float]:
+    shaped = shape_rewards(rewards, lengths, group_size, **options)
     return published_metrics(rewards, lengths, shaped, **THRESHOLDS) | regime_metrics(
         rewards, lengths, truncated, shaped, **THRESHOLDS
     )
@@ -51,6 +51,11 @@ def test_zero_variance_share_is_told_apart_on_base_and_shaped_rewards():
     assert metrics(method="none")["coda/frac_zero_std_shaped"] == 0.75
 
 
+def test_a_group_of_equal_rewards_below_zero_has_no_variance_beside_an_unscorable_one():
+    rewards, options = torch.tensor([0, nan, 0, 0]), {"method": "l1_exact", "n_gold": torch.full((4,), 100)}
+    assert metrics(rewards, torch.full((4,), 5), torch.zeros(4), **options)["coda/frac_zero_std_shaped"] == 1
+
+
 def test_unscorable_rollouts_are_counted_once_and_left_out_elsewhere():
     found = metrics()
     assert found["coda/unscorable_ratio"] == 1 / 16
@@ -76,7 +81,8 @@ def test_the_bonus_of_hard_groups_is_a_mean_over_those_with_a_correct_rollout():
 
 def test_a_regime_without_a_group_has_a_share_of_zero_and_no_averages():
     found = metrics(torch.ones(4), torch.arange(4), torch.zeros(4, dtype=torch.bool))
-    assert {name for name in found if name.startswith(("coda/medium", "coda/hard/"))} == {
+    logged = {name for name, value in found.items() if not isnan(value)}  # by the trainer
+    assert {name for name in logged if name.startswith(("coda/medium/", "coda/hard/", "coda/all_wrong"))} == {
         "coda/medium/share",
         "coda/hard/share",
     }
