@@ -9,7 +9,8 @@ LOWEST := $(shell sed -nE 's/^    "(trl|transformers|accelerate)>=([0-9.]+).*/\1
 TRL_PINS := $(if $(filter oldest,$(TRL)),$(LOWEST),trl==$(TRL))
 # TRL 1.15 computes log-probabilities with Triton only, which a CPU can interpret.
 TRITON := $(if $(filter 1.15%,$(TRL)),1)
-TRL_TESTS := tests/test_trainer.py tests/test_drop_in.py tests/test_microbatch.py tests/test_compatibility.py tests/test_correctness.py
+# The first file says what a release has changed: where it fails, all others do, without saying why.
+TRL_TESTS := $(addprefix tests/test_,compatibility.py trainer.py drop_in.py microbatch.py correctness.py)
 # A process per core; each takes about a gigabyte. A file's tests share what is made for them, so they stay together.
 PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 export TOKENIZERS_PARALLELISM := false
@@ -56,7 +57,7 @@ $(VLLM_VENV)/.installed: tests/with_vllm/requirements.txt
 	touch $@
 
 test-trl: $(TRL_VENV)/.installed ## Run the trainer's tests on another release of TRL, in an environment of its own
-	$(if $(TRITON),TRITON_INTERPRET=1 )$(TRL_VENV)/bin/python -m pytest $(TRL_TESTS)
+	$(if $(TRITON),TRITON_INTERPRET=1 )$(TRL_VENV)/bin/python -m pytest --maxfail 10 $(TRL_TESTS)
 
 $(TRL_VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(TRL_VENV)

@@ -1,7 +1,6 @@
 """Micro-batches grouped by length: the plan, the layout, and that neither gradients nor metrics notice."""
 
 import importlib
-import inspect
 import math
 import re
 import sys
@@ -11,12 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import trl
 from accelerate import Accelerator
 from hypothesis import given
 from hypothesis import strategies as st
 from microbatch_run import CASES, RARE, TWO_PROCESSES, train
-from packaging.version import Version
 from small_training import launch, logs
 from small_training import train as small_train
 from trl import GRPOTrainer
@@ -271,24 +268,6 @@ def test_a_metric_of_a_reward_function_is_not_taken_for_trl_s(tiny_model, tmp_pa
     settings = {"max_steps": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
     trainer = small_train(tiny_model, tmp_path, verdict, length_shaping="none", **settings)
     assert logs(trainer, "kl") == [7.0, 7.0]
-
-
-def test_trl_still_has_what_the_hooks_build_on():
-    """
-    `length_grouping/trainer.py` builds on private parts of TRL. If this fails, read them anew, mend it, and only then
-    add the release to `TESTED_TRL`.
-    """
-    buffering = inspect.getsource(GRPOTrainer._prepare_inputs)
-    assert "self._buffered_inputs = [" in buffering
-    assert "self._buffered_inputs[self._step % self.args.steps_per_generation]" in buffering
-    if Version(trl.__version__) < Version("1.15"):
-        scoring = inspect.getsource(GRPOTrainer._full_logits_logps)
-        assert "completion_mask = attention_mask_batch[:, -logits_to_keep:]" in scoring
-        assert "model(**model_inputs)" in scoring
-        return
-    scoring = inspect.getsource(GRPOTrainer._get_per_token_logps_and_entropies)
-    assert "labels = input_ids_batch.masked_fill(attention_mask_batch == 0, -100)" in scoring
-    assert "model(**model_inputs, labels=labels, fused_lm_head=True)" in scoring
 
 
 def test_the_cost_of_a_pass_follows_from_the_committed_times(monkeypatch, capsys):

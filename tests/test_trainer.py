@@ -1,7 +1,6 @@
 """`CodaGRPOTrainer` on a model of a few thousand parameters: what it trains on, what it logs, what it refuses."""
 
 import functools
-import inspect
 from pathlib import Path
 
 import pytest
@@ -237,29 +236,3 @@ def test_l1_without_budgets_is_refused_before_any_weights(tiny_model, tmp_path, 
     stream = IterableDataset.from_generator(lambda: iter(without))
     with pytest.raises(ValueError, match="no column 'n_gold'"):  # a stream shows its columns with its first batch
         train(tiny_model, tmp_path, right, stream, length_shaping=method)
-
-
-# What it takes from TRL
-
-
-def test_trl_still_does_what_signatures_do_not_show():
-    """
-    The trainers override private methods of `GRPOTrainer`, whose arguments `check_overrides` compares. If this fails,
-    TRL has changed inside. Check
-
-    - that `_generate` still returns, in this order, prompt ids, completion ids, tool mask, ...: ours unpacks them;
-    - that `_calculate_rewards` still returns rewards gathered over all processes, one column a function, whole groups
-      adjacent, and that its caller still weighs, sums, logs and tables the columns by `reward_weights` and
-      `reward_func_names`: the shaping term is a column appended there;
-    - that the four lists of the constructor below are still what it loops over;
-
-    and only then add the release to `TESTED_TRL` in `coda_trl/compatibility.py`.
-    """
-    expected = "return prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images"
-    assert expected in inspect.getsource(GRPOTrainer._generate)
-    scoring = inspect.getsource(GRPOTrainer._generate_and_score_completions)
-    assert "self._calculate_rewards(inputs, prompts, completions, completion_ids_list)" in scoring
-    assert "(rewards_per_func * self.reward_weights.to(device).unsqueeze(0)).nansum(dim=1)" in scoring
-    rewards = inspect.getsource(GRPOTrainer._calculate_rewards)
-    assert "zip(self.reward_funcs, self.reward_processing_classes, self.reward_func_names" in " ".join(rewards.split())
-    assert "rewards_per_func = gather(rewards_per_func)" in rewards
