@@ -128,6 +128,8 @@ def test_the_oldest_tested_release_is_the_lowest_that_may_be_installed():
     (requirement,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "trl")
     assert str(requirement.specifier) == f">={TESTED_TRL[0]}"
     assert f"trl=={TESTED_TRL[-1]}\n" in (ROOT / "constraints.txt").read_text()
+    versions = (ROOT / "docs" / "faq.md").read_text().partition("### Which versions?")[2]
+    assert all(f" {release} " in versions for release in (TESTED_TRL[0], TESTED_TRL[-1])), "say it in docs/faq.md"
     assert "make test-trl\n" in (ROOT / ".ci" / "run").read_text()
 
 
