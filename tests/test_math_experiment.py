@@ -124,9 +124,9 @@ def sample(benchmark, problem, number, correct=True, tokens=10, **more):
 
 def test_samples_are_summed_up_by_problem_and_benchmarks_that_are_not_complete_left_out():
     samples = [
-        sample("math500", problem, number, correct=number < problem, tokens=10 * problem, level=problem)
+        sample("math500", problem, number, number < problem, 10 * problem, level=problem, completion=completion)
         for problem in (2, 1, 0)
-        for number in range(4)
+        for number, completion in enumerate(("C", "```", r"\boxed{C}", r"\boxed{\text{C}}"))
     ]
     samples += [sample("gsm8k", 0, number) for number in range(3)]  # the fourth is missing
     found = summarise_samples(samples, {"math500": 3, "gsm8k": 1, "svamp": 1}, range(2, 4))
@@ -140,6 +140,7 @@ def test_samples_are_summed_up_by_problem_and_benchmarks_that_are_not_complete_l
         "level": "0 1 2",
     }
     assert found["math500"]["accuracy"] == 0.25 and found["math500"]["tokens"] == 10
+    assert found["math500"]["code"] == 0.25 and found["math500"]["no_box"] == 0.5
     assert found["math500"]["by_level"]["2"] == {"accuracy": 0.5, "tokens": 20.0, "cut_off": 0.0}
 
 

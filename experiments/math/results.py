@@ -89,13 +89,15 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[st
             Numbers of the samples that count.
 
     Returns:
-        `dict`: By benchmark that is complete: `samples` of a problem, `accuracy`, `tokens`, `cut_off`, `code` (share
-        of answers with a block of code), `no_verdict` (answers whose gold cannot be read), accuracy, tokens and
-        cut-off `by_level` if problems have one, and `counts` by problem: `correct`, `tokens`, `cut_off`, `level`.
+        `dict`: By benchmark that is complete: `samples` of a problem, `accuracy`, `tokens`, `cut_off`, `code` and
+        `no_box` (shares of answers with a block of code, and without a box), `no_verdict` (answers whose gold cannot
+        be read), accuracy, tokens and cut-off `by_level` if problems have one, and `counts` by problem: `correct`,
+        `tokens`, `cut_off`, `level`.
     """
     counted = {
         "level": lambda sample: sample.get("level", np.nan),
         "code": lambda sample: holds_code(sample["completion"]),
+        "no_box": lambda sample: "\\boxed" not in sample["completion"],
     }
     found = tabulate((sample for sample in samples if sample["sample"] in numbers), counts=counted)
     results = {}
@@ -112,7 +114,7 @@ def summarise_samples(samples: Iterable[Mapping[str, Any]], problems: Mapping[st
             return {"accuracy": found["correct"], "tokens": found["tokens"], "cut_off": found["cut_off"]}
 
         result: Row = {"samples": len(numbers), **means()}
-        result["code"] = round(float(columns.counts["code"].mean()), 5)
+        result |= {share: round(float(columns.counts[share].mean()), 5) for share in ("code", "no_box")}
         result["no_verdict"] = int((outcomes.samples - outcomes.graded).sum())
         levels = columns.per_problem(columns.counts["level"])[order] / len(numbers)
         if not np.isnan(levels).any():

@@ -209,9 +209,11 @@ def evaluations_table(rows: Sequence[Row]) -> Table:
         found = [row["evaluation"].get(name) for name in TITLES]
         cells = [Cell(MISSING) if of is None else _right_and_tokens(of["accuracy"], of["tokens"]) for of in found]
         code = float(np.mean([of["code"] for of in row["evaluation"].values()]))
-        lines.append([label(row), *cells, number(average_accuracy(row), 100), number(code, 100)])
+        no_box = row["evaluation"].get("commonsenseqa", {}).get("no_box", np.nan)  # the first runs did not keep it
+        shares = [number(share, 100) for share in (average_accuracy(row), code, no_box)]
+        lines.append([label(row), *cells, *shares])
     caption = "Percent right / tokens of an answer. Averages weigh benchmarks equally."
-    header = ["", *TITLES.values(), "Average right", "With code (%)"]
+    header = ["", *TITLES.values(), "Average right", "With code (%)", "CSQA without a box (%)"]
     return Table("evaluations", "By benchmark", caption, header, lines)
 
 
