@@ -129,6 +129,31 @@ def test_ends_of_the_ranges_are_allowed():
     config(coda_alpha=1, coda_beta=5, coda_tau_easy=0.5, coda_tau_hard=0.5, vlp_gamma=0, asrr_window=1)
 
 
+SEQUENCES = {"use_vllm": True, "vllm_importance_sampling_mode": "sequence_truncate"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"num_generations": 8}, []),
+        ({"num_generations": 8, "scale_rewards": "group"}, ["scale_rewards"]),
+        ({"num_generations": 8, "scale_rewards": "group", "length_shaping": "none"}, []),
+        ({"num_generations": 4}, ["num_generations"]),
+        ({"num_generations": 4, "coda_tau_hard": 0.3}, []),
+        ({"num_generations": 4, "coda_beta": 0}, []),
+        ({"num_generations": 4, "length_shaping": "vlp"}, []),
+        ({"num_generations": 8, "loss_type": "grpo"}, ["loss_type"]),
+        ({"num_generations": 8, **SEQUENCES}, ["vllm_importance_sampling_correction"]),
+        ({"num_generations": 8, **SEQUENCES, "use_vllm": False}, []),
+        ({"num_generations": 8, **SEQUENCES, "vllm_importance_sampling_correction": False}, []),
+        ({"num_generations": 8, **SEQUENCES, "vllm_importance_sampling_mode": "token_truncate"}, []),
+        ({"num_generations": 8, "mask_truncated_completions": True}, ["mask_truncated_completions"]),
+    ],
+)
+def test_settings_that_work_against_the_method_are_named(settings, named):
+    assert [name for name, _ in config(**settings).contradictions()] == named
+
+
 def test_the_kl_term_s_beta_is_not_coda_s():
     assert "For CODA's β, set `coda_beta` instead" in dict(config(beta=0.2).contradictions())["beta"]
     for quiet in (config(beta=0.04), config(beta=0.2, length_shaping="none")):
@@ -167,3 +192,5 @@ def test_trl_parser_reads_yaml_with_command_line_overrides(tmp_path):
 
 def test_every_field_has_a_help_text():
     assert [name for name, each in OWN.items() if "help" not in each.metadata] == [], "describe it in the docstring"
+    shown = " ".join(TrlParser(CodaGRPOConfig).format_help().split())
+    assert "--length_shaping {none,coda," in shown and "--length_stats {group,correct}" in shown

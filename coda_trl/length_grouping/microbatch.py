@@ -25,8 +25,8 @@ def width_multiple(longest: int | None) -> int:
     ```python
     >>> from coda_trl.length_grouping.microbatch import width_multiple
 
-    >>> [width_multiple(longest) for longest in (48, 256, 512, 16_384)]
-    [8, 32, 64, 64]
+    >>> [width_multiple(longest) for longest in (48, 256, 512, 16_384, None)]
+    [8, 32, 64, 64, 64]
 
     ```
     """
