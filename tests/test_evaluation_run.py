@@ -343,7 +343,7 @@ def test_what_the_command_cannot_do_is_one_line(tmp_path, monkeypatch, capsys, c
     assert message in said and "\n" not in said
 
 
-def test_other_problems_settings_weights_or_a_smaller_n_in_the_same_folder_are_refused(tiny_model, tmp_path):
+def test_other_or_fewer_problems_settings_weights_or_a_smaller_n_in_the_same_folder_are_refused(tiny_model, tmp_path):
     model, folder = tmp_path / "model", tmp_path / "out"
     shutil.copytree(tiny_model, model)
     evaluate(settings(str(model), folder), [sums(2)])
@@ -355,6 +355,17 @@ def test_other_problems_settings_weights_or_a_smaller_n_in_the_same_folder_are_r
     with pytest.raises(ValueError, match=r"holds an evaluation with temperature=1.0, not 0.5.*choose another"):
         evaluate(settings(str(model), folder, temperature=0.5), [sums(2)])
     assert evaluate(settings(str(model), folder), [sums(3)])["complete"]  # more problems are welcome
+    with pytest.raises(ValueError, match="an evaluation with problems of sums that are not asked for now: continue"):
+        evaluate(settings(str(model), folder), [sums(2)])  # it was `complete`, of three problems
+    others = Benchmark("others", problems(1), grade)
+    with pytest.raises(ValueError, match="problems of sums that are not asked for now"):
+        evaluate(settings(str(model), folder, n=4), [others])
+    assert set(evaluate(settings(str(model), folder), [others])["benchmarks"]) == {"others", "sums"}
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(summary | {"complete": False}))
+    with pytest.raises(ValueError, match="problems of others that are not asked for now"):
+        evaluate(settings(str(model), folder), [sums(3)])
+    assert evaluate(settings(str(model), folder), [sums(3), others])["complete"]
     trained = AutoModelForCausalLM.from_pretrained(model)
     with torch.no_grad():
         next(trained.parameters()).add_(0.01)

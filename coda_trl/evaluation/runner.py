@@ -71,13 +71,13 @@ def evaluate(config: EvaluationConfig, benchmarks: Sequence[Benchmark]) -> dict[
     with SampleWriter(output_dir / SAMPLES_FILE) as writer:
         files = locate(*config.place)
         settings = config.identity() | {"weights": fingerprint(files)}
-        sessions = _earlier_sessions(output_dir / SUMMARY_FILE, settings, config.n, bool(writer.done))
-        tokenizer = load_tokenizer(files)
         problems = {
             (benchmark.name, problem_id): (benchmark, problem)
             for benchmark in benchmarks
             for problem_id, problem in benchmark.numbered().items()
         }
+        sessions = _earlier_sessions(output_dir / SUMMARY_FILE, settings, config.n, writer.done, problems)
+        tokenizer = load_tokenizer(files)
         for key, (_, problem) in problems.items():
             if writer.questions.get(key, question := question_of(problem)) != question:
                 raise ValueError(
@@ -229,12 +229,15 @@ def _grade(generations: Sequence[Generation], problems: Problems) -> list[dict[s
     return samples
 
 
-def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples: bool) -> list[dict[str, float]]:
-    if not path.exists() or not has_samples:  # nothing was drawn with earlier settings
+def _earlier_sessions(
+    path: Path, settings: dict[str, Any], n: int, done: dict[tuple[str, str], set[int]], problems: Problems
+) -> list[dict[str, float]]:
+    if not path.exists() or not done:  # nothing was drawn with earlier settings
         return []
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
         earlier, n_before, sessions = summary["settings"], summary["n"], summary["sessions"]
+        is_final = summary["complete"] and n_before == n  # so other benchmarks may follow
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{path} is damaged or no summary of an evaluation ({error!r}): delete it if the samples beside it were "
@@ -247,6 +250,9 @@ def _earlier_sessions(path: Path, settings: dict[str, Any], n: int, has_samples:
     ]
     if n_before > n:
         changed.append(f"n={n_before}, not {n}: n may grow, but not shrink")
+    names = {name for name, _ in problems}
+    if left_out := sorted({name for name, _ in done.keys() - problems.keys() if name in names or not is_final}):
+        changed.append(f"problems of {', '.join(left_out)} that are not asked for now")
     if changed:
         raise ValueError(
             f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings, or choose "
