@@ -174,7 +174,7 @@ VECTOR, HALF = r"\begin{pmatrix}1\\1\end{pmatrix}", r"\frac{\sqrt2}{2}"
         (r"6+\sin 1", r"2(3)+\sin 1", True),
         (r"\begin{pmatrix}6\\1\end{pmatrix}", r"\begin{pmatrix}2(3)\\1\end{pmatrix}", True),
         (r"12\pi", r"\frac{\sqrt{9}\pi(8)}{2}", True),
-        ("3", r"\log_2{8}", True),
+        (r"\log_2{8}", "3", True),
         ("-0.75", r"\frac{-3}{4}", True),
         ("Amy", "May", False),  # a name is no product
         ("Amy", "amy", True),

@@ -18,6 +18,7 @@ from sympy.core.relational import Relational
 
 from .normalize import IN_BRACES, WORDS
 from .numeric import NEIGHBOURS, has_both_cases, improper
+from .structure import closing
 from .values import Undecided, proportional, same_value
 
 # math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
@@ -37,8 +38,10 @@ _NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
 _MISREAD = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_|\|\s*\\begin")
 # math-verify adds two numbers side by side: 5 for `2(3)`
 _SIDE_BY_SIDE = re.compile(
-    r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|e|\{?\\(?:frac|binom)\{)"
+    r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|\d|e|\{?\\(?:frac|binom)\{)"
 )
+_SQUARE_BRACKETS = re.compile(r"(?<!\\sqrt)\[([^\[\],]*)\]")
+_LOOSE_BRACE = re.compile(r"(?<![A-Za-z\]}^_\\])(?<![A-Za-z\]}^_] )\{")  # of no command: those of `{8 \choose 3}`
 # math-verify takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
 _FUNCTION = r"\\(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|ln|log)(?![A-Za-z])"
 _CALLED = rf"({_FUNCTION}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
@@ -122,6 +125,10 @@ def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
     if not text or NEIGHBOURS.search(text) or _MISREAD.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
+    text = _SQUARE_BRACKETS.sub(r"(\1)", text)
+    while brace := _LOOSE_BRACE.search(text):
+        end = closing(text, brace.start()) or len(text)
+        text = f"{text[: brace.start()]}({text[brace.end() : end]}){text[end + 1 :]}"
     for _ in range(2):  # one inside another
         text = _ARGUMENT_IN_BRACES.sub(lambda call: call[1] + (call[2] or f"({call[3][1:-1]})"), text)
     text = _ARGUMENT_BEFORE_FACTOR.sub(r"\1(\2)", text)

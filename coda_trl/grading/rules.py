@@ -44,6 +44,7 @@ _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A
 # Degrees with minutes, other primes, and lists that go on are compared as text.
 _ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ|'")
 _FRACTION_BEFORE_FACTOR = re.compile(r"(?<![\w.}^)])(\d+)/(\d+)(?=\s*(?:[A-Za-z(]|\\(?:pi|sqrt)))")
+_FUNCTION = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc|ln|log)h?(?![A-Za-z])")
 _NO_UNKNOWN = re.compile(r"\^\s*(?:T|\{T\})|\{(?:[bpvBV]?matrix|array|cases|aligned)\}(?:\{[clr|]*\})?")
 _MODULUS = re.compile(r"^((?:[A-Za-z] *= *)?-?\d+) *\\pmod *(?:\{\w+\}|\w)$")
 _CONTENT = re.compile(r"[^\W_]")
@@ -293,6 +294,8 @@ def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
         return gold == answer
     if not _unknowns(gold) and _unknowns(answer):  # `f(0)` or `\frac{2x}{x}` is no final form of a number
         return False
+    if _FUNCTION.search(answer) and not _FUNCTION.search(gold) and "i" not in _letters(answer):
+        return False  # `\tan 225^\circ` is the question; but `\cos 60^\circ + i \sin 60^\circ` may be asked for
     # `1/2x` may mean a half of x, too
     readings = {answer, _FRACTION_BEFORE_FACTOR.sub(r"\\frac{\1}{\2}", answer)}
     return any(_same_value(gold, reading, algebra) for reading in readings)
