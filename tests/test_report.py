@@ -660,7 +660,6 @@ def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
     content, text = report(runs, "GRPO", intervals=True)
     tables, t = content["tables"], 4.302653 / 3**0.5  # of three seeds
     for key, row, value, spread in (
-        ("accuracy", "GRPO", 50, 25),
         ("accuracy", "Δ start", -37.5, 25),
         ("tokens", "GRPO", 110, 10),
         ("tokens", "Δ CODA", -160 / 3, 10 / 3**0.5),
@@ -668,6 +667,8 @@ def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
         found = column(tables[key], "b", row)
         ends = [value, value - t * spread, value + t * spread]
         assert [found["value"], found["low"], found["high"]] == pytest.approx(ends, rel=1e-5), row
+    share = column(tables["accuracy"], "b", "GRPO")
+    assert (share["value"], share["low"], share["high"]) == (50, 0, 100)  # not 112
     assert [row[0]["text"] for row in tables["tokens"]["rows"]] == ["start", "GRPO", "CODA", "Δ start", "Δ CODA"]
     assert column(tables["tokens"], "b", "start") == {"text": "80", "value": 80, "low": 80, "high": 80}
     counts = tables["details"]["columns"].index("Problems")
@@ -677,6 +678,7 @@ def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
     assert [seed["steps"][0] for seed in lengths["seeds"]] == [1, 2, 3]
     assert "CODA against GRPO: on " in text and "Means over 3 seeds (0, 1, 2)" in text
     assert "Not averaged over seeds: Accuracy against tokens." in text and "over trainings" not in text
+    assert ". ." not in text
     assert "<h3>start</h3>" in text and "<h3>CODA@seed-2</h3>" in text
     tex = (tmp_path / "report" / "tables" / "main_results.tex").read_text()
     assert "means over 3 seeds" in tex and r"95\% intervals over seeds" in tex

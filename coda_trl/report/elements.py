@@ -128,7 +128,7 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
 
 def percent(result: Estimate | float) -> Cell:
     """A cell for a share, in percent."""
-    return number(result, 100)
+    return replace(number(result, 100), again=lambda of: number(Estimate(of.value, max(0, of.low), min(100, of.high))))
 
 
 def tokens(result: Estimate | float) -> Cell:

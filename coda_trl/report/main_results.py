@@ -106,7 +106,7 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
     for name, of in sets.items():
         results = [run.estimate(metric, of) for run in runs]
         digits = 0 if any(result.value >= 100 for result in results) else 1
-        cells = [number(result, 100 if metric == "accuracy" else 1, digits) for result in results]
+        cells = [percent(each) if metric == "accuracy" else number(each, digits=digits) for each in results]
         for run in others:
             change = _difference(run, comparison.reference, of)
             if metric == "accuracy":

@@ -120,7 +120,8 @@ def build_report(
             for model, place in places.items()
         }
     results = {model: tables for model, tables in results.items() if tables}
-    section = Section("benchmarks", "Accuracy and tokens by model and benchmark", INTRODUCTION)
+    text = "" if any("@seed-" in name for name in runs) else INTRODUCTION  # which captions say of seeds
+    section = Section("benchmarks", "Accuracy and tokens by model and benchmark", text)
     section.items = [
         join_models(dict(zip(results, tables, strict=True))) for tables in zip(*results.values(), strict=True)
     ]

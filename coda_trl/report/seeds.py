@@ -36,7 +36,8 @@ def average_sections(reports: Mapping[str, Sequence[Section]], reference: str | 
     first, *others = reports.values()
     about = (
         f"Means over {len(reports)} seeds ({', '.join(reports)}) with 95% intervals over them (Student's t), of "
-        "differences over pairs of one seed. A number that is the same for all keeps its interval over problems."
+        "differences over pairs of one seed; pale curves are single seeds. A number that is the same for all keeps "
+        "its interval over problems."
     )
     everything = [item for section in chain(*reports.values()) for item in section.items]
     for section in first if others else ():
@@ -57,7 +58,7 @@ def _kind(item: Table | Plot) -> tuple[str, ...]:
 
 def _average_item(items: Sequence[Any], about: str) -> Table | Plot:
     first = items[0]
-    captions = ". ".join(item.caption.rstrip(".") for item in items)
+    captions = ". ".join(item.caption.rstrip(" .") for item in items)
     sentences = captions.replace(", over problems and not over trainings,", "").split(". ")
     caption = ". ".join([*dict.fromkeys(sentences), about])
     if isinstance(first, Plot):
