@@ -142,6 +142,13 @@ def test_whatever_has_not_been_run_keeps_trl_s_layout():
     config = AutoConfig.for_model("qwen3")
     assert values_ignore_padding(config) and values_ignore_padding(config, "LORA")
     assert not values_ignore_padding(config, "A_NEW_METHOD")
+    plain = config.rope_parameters
+    for kind in ("dynamic", "longrope"):
+        for each in ({"rope_type": kind}, {"sliding_attention": plain, "full_attention": {"rope_type": kind}}):
+            config.rope_parameters = each
+            assert not values_ignore_padding(config), each
+    config.rope_parameters = {"sliding_attention": plain, "full_attention": None}
+    assert values_ignore_padding(config)
     config.model_type = "a_new_model"  # with rotary positions
     assert not values_ignore_padding(config)
 

@@ -48,10 +48,11 @@ def test_accuracy_reward_logs_what_was_compared_and_counts_timeouts(monkeypatch)
 
 
 def test_the_last_message_holds_the_answer():
+    parts = [{"type": "text", "text": r"\boxed{"}, {"type": "image"}, {"type": "text", "text": "2}"}]
     turns = [
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "tool", "content": r"\boxed{1}"},
-        {"role": "assistant", "content": [{"type": "text", "text": r"\boxed{"}, {"type": "text", "text": "2}"}]},
+        {"role": "assistant", "content": parts},
     ]
     assert completion_text(turns) == r"\boxed{2}"
     assert completion_text(turns[:1]) == ""
