@@ -10,10 +10,11 @@ from coda_trl.ladder import RUNGS
 from coda_trl.report.elements import MISSING, Cell, Table, difference, number
 from coda_trl.report.style import run_styles
 
-from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS, SEEDS
+from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, MAIN, RUNS, SEEDS
 from .results import SORTERS, Function, Results, change, new_run, over_seeds, value
 
-METHODS = ("start", "grpo", "vlp", "asrr", "linear", "alp", "gr3", "coda", "coda-correct")
+# Rows of the tables, CODA last; L1 is evaluated at budgets instead.
+METHODS = sorted((name for name in MAIN if name != "l1"), key=lambda name: name.startswith("coda"))
 # Methods that are shown by difficulty.
 SHAPED = ("vlp", "asrr", "coda", "coda-correct")
 # Lines and markers of methods in figures.
