@@ -114,7 +114,7 @@ def _answer_column(grade: Grade) -> str:
         return "[skipped]"
     if grade.answer is None:
         return "[no box]"
-    return "[timeout]" if grade.stopped else grade.answer[:500].encode("utf-8", "replace").decode()
+    return "[timeout]" if grade.stopped else grade.answer.encode("utf-8", "replace").decode()
 
 
 def _texts(
@@ -161,7 +161,7 @@ def trl_accuracy_reward(
     ```
     """
     boxed = [gold if "\\boxed" in str(gold) else rf"\boxed{{{gold}}}" for gold in solution]
-    messages = [[{"role": "assistant", "content": completion_text(completion)}] for completion in completions]
+    messages = [[{"content": completion_text(completion)}] for completion in completions]
     rewards = trl_accuracy(messages, boxed, **kwargs)
     return [None if gold is None else reward for gold, reward in zip(solution, rewards, strict=True)]
 

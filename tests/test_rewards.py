@@ -83,9 +83,11 @@ def test_choice_reward_with_options():
 
 
 def test_choice_reward_logs_letters():
-    columns = {}
-    rewards = choice_reward([r"\boxed{B}", "none"], ["bookstore", r"\text{(A)}"], log_extra=columns.__setitem__)
-    assert rewards == [None, 0.0] and columns["choice_reward/answer_parsed"] == ["B", "[no option]"]
+    columns, answers = {}, [r"\boxed{B}", "none", r"\boxed{\text{(c)}}"]
+    rewards = choice_reward(answers, ["bookstore", r"\text{(A)}", "C"], log_extra=columns.__setitem__)
+    assert rewards == [None, 0, 1] and columns["choice_reward/answer_parsed"] == ["B", "[no option]", "C"]
+    choice_reward([r"\boxed{bookstore}"], ["B"], [["bank", "bookstore"]], log_extra=columns.__setitem__)
+    assert columns["choice_reward/answer_parsed"] == ["B"]
 
 
 def test_no_two_rewards_log_the_same_column():
@@ -117,4 +119,6 @@ def test_reward_functions_by_name():
 
 
 def test_trl_s_accuracy_reward_puts_golds_into_boxes_and_skips_missing_ones():
-    assert REWARD_FUNCTIONS["trl_accuracy_reward"]([r"\boxed{72}"] * 3, solution=[None, "72", 27]) == [None, 1.0, 0.0]
+    for completion in (r"\boxed{72}", message(r"\boxed{72}")):
+        rewards = REWARD_FUNCTIONS["trl_accuracy_reward"]([completion] * 3, solution=[None, "72", 27])
+        assert rewards == [None, 1, 0]

@@ -112,8 +112,10 @@ def test_what_a_reward_function_can_know_without_the_trainer(reward):
     assert reward([cut, finished], [gold] * 2, prompts=["Question\n<think>\n", "Question\n"]) == [0.0, 1.0]
     assert reward([cut] * 3, [gold] * 3, prompts=["Question\n<think>\n", "Question\n", PROMPT]) == [0.0, 1.0, 1.0]
     # TRL took the reasoning out of the message
-    apart = [{"role": "assistant", "content": r"\boxed{B}", "reasoning_content": "well"}]
-    assert reward([apart], [gold], prompts=[PROMPT], prompt_opens_thinking=[True]) == [1.0]
+    apart = [
+        [{"role": "assistant", "content": r"\boxed{B}", key: "well"}] for key in ("reasoning_content", "thinking")
+    ]
+    assert reward(apart, [gold] * 2, prompts=[PROMPT] * 2, prompt_opens_thinking=[True] * 2) == [1.0, 1.0]
 
 
 def test_the_evaluation_knows_it_too_and_follows_the_settings_of_training(template, tool_model, tmp_path, monkeypatch):
