@@ -143,7 +143,8 @@ def test_very_many_problems_are_resampled_in_bundles_and_stay_paired():
 
 def test_few_problems_have_no_interval():
     result = estimate(accuracy(collect([sample(str(number), True) for number in range(5)])["b"]))
-    assert (result.value, result.low, result.high) == (1, None, None)
+    assert (result.value, result.low, result.high, result.excludes_zero) == (1, None, None, False)
+    assert np.isnan(estimate(accuracy(collect([sample(str(number), None) for number in range(9)])["b"])).value)
 
 
 def runs_that_differ(token_factor=1.0, solve=0, benchmark="b"):

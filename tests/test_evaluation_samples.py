@@ -7,6 +7,7 @@ from made_samples import sample as made_sample
 from made_samples import write_lines
 
 from coda_trl.evaluation import SampleWriter, read_samples
+from coda_trl.evaluation.samples import question_of
 
 
 def sample(number=0, **changes):
@@ -20,6 +21,21 @@ def test_what_is_written_is_read(tmp_path):
         writer.write(samples)
     assert list(read_samples(path)) == samples
     assert path.read_bytes().count(b"\n") == 2  # neither line breaks nor lone surrogates break a line
+
+
+def test_samples_of_other_tools_may_have_numbers_as_ids_no_token_and_blank_lines_between(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    path.write_text(
+        json.dumps(sample(problem_id=7, tokens=0)) + "\n \n" + json.dumps(sample(1, problem_id=7)) + "\n\n"
+    )
+    assert [(entry["problem_id"], entry["tokens"]) for entry in read_samples(path)] == [("7", 0), ("7", 10)]
+
+
+def test_a_question_is_its_prompt_and_its_solution_whatever_the_order_of_their_fields():
+    questions = [{"prompt": [{"a": 1, "b": 2}], "solution": "3"}, {"prompt": [{"a": 1, "b": 2}], "solution": "4"}]
+    questions.append({"prompt": [{"a": 2, "b": 2}], "solution": "3"})
+    assert len(set(map(question_of, questions))) == 3
+    assert question_of(questions[0]) == question_of({"prompt": [{"b": 2, "a": 1}], "solution": "3"})
 
 
 @pytest.mark.parametrize("cut", [1, 2, 100, 69_000])
