@@ -60,3 +60,24 @@ def test_grading_speed_is_four_numbers_in_a_file(monkeypatch, tmp_path):
     grading.main()
     speed = json.loads(file.read_text())
     assert speed["ratio"] == pytest.approx(speed["ours"] / speed["trl"]) and speed["agreement"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("benchmark")
+def test_answers_that_math_verify_judges_otherwise_are_shown(monkeypatch, tmp_path, capsys):
+    pairs = [
+        (r"\boxed{2}", "2"),
+        (r"\boxed{4a - m}", "4"),
+        (r"\boxed{(1, 2)}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"),
+    ]
+    cases = [{"id": 0, "completion": completion, "gold": gold} for completion, gold in [*pairs, ("no box", "2")]]
+    write_lines(tmp_path / "cases.jsonl", cases)
+    monkeypatch.setattr("sys.argv", ["grading_agreement", str(tmp_path / "cases.jsonl")])
+    __import__("grading_agreement").main()
+    first, second, *counts = capsys.readouterr().out.splitlines()
+    assert first.startswith("1 x right for math-verify only") and second.startswith("1 x right for us only")
+    assert counts == [
+        "4 answers, 3 with a box",
+        "both right 1, both wrong 0",
+        "right for us only 1, for math-verify only 1",
+    ]
