@@ -684,6 +684,16 @@ def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
     assert "means over 3 seeds" in tex and r"95\% intervals over seeds" in tex
 
 
+def test_seeds_may_have_other_problems(report):
+    """Buckets were averaged by their place: those of few problems begin with another."""
+    runs = {f"{name}@seed-{seed}": answers() for name in ("GRPO", "CODA") for seed in range(2)}
+    content, text = report(runs | {"CODA@seed-1": answers()[:16]}, "GRPO")
+    drawn = content["figures"]["token_ratio"]["data"]["CODA"]
+    shown = [row[0]["text"] for row in content["tables"]["difficulty_buckets"]["rows"]]
+    assert [bucket["name"] for bucket in drawn] == shown and "0–10%" not in shown
+    assert "Not in every seed: 0–10% CODA" in text
+
+
 def test_markdown_and_latex_escape_what_they_must():
     table = Table(
         "key", "Title", "100% of $x_1$", ["a|b", "Δ & λ"], [[Cell("x_y"), Cell("−1%", "−2, 0", tone="noise")]]

@@ -92,8 +92,9 @@ def _average(found: Sequence[Any]) -> Any:
     first = found[0]
     if all(each == first for each in found):
         return first
-    if isinstance(first, list):
-        return [_average(each) for each in zip(*found, strict=True)]
+    if isinstance(first, list):  # of buckets
+        same = ([each for each in chain(*found) if each["name"] == bucket["name"]] for bucket in first)
+        return [_average(of) for of in same if len(of) == len(found)]
     if not isinstance(first, dict):
         return float(np.mean(found))
     if "low" in first:
