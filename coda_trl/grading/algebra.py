@@ -18,6 +18,7 @@ from sympy.core.relational import Relational
 
 from .normalize import IN_BRACES, WORDS
 from .numeric import NEIGHBOURS, has_both_cases, improper
+from .plain import FUNCTION
 from .structure import closing
 from .values import Undecided, proportional, same_value
 
@@ -43,11 +44,10 @@ _SIDE_BY_SIDE = re.compile(
 _SQUARE_BRACKETS = re.compile(r"(?<!\\sqrt)\[([^\[\],]*)\]")
 _LOOSE_BRACE = re.compile(r"(?<![A-Za-z\]}^_\\])(?<![A-Za-z\]}^_] )\{")  # of no command: those of `{8 \choose 3}`
 # math-verify takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
-_FUNCTION = r"\\(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|ln|log)(?![A-Za-z])"
-_CALLED = rf"({_FUNCTION}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
+_CALLED = rf"({FUNCTION.pattern}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
 _ARGUMENT_IN_BRACES = re.compile(rf"{_CALLED}(?:\{{\s*(\([^{{}}()]*\))\s*\}}|({IN_BRACES}))")
 _ARGUMENT_BEFORE_FACTOR = re.compile(
-    rf"{_CALLED}([\w.]+)\s*(?=(?:\\cdot|\\times|/)\s*{_FUNCTION}|(?:\\cdot|\\times)\s*(?:[A-Za-z(]|\\sqrt))"
+    rf"{_CALLED}([\w.]+)\s*(?=(?:\\cdot|\\times|/)\s*{FUNCTION.pattern}|(?:\\cdot|\\times)\s*(?:[A-Za-z(]|\\sqrt))"
 )
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
 

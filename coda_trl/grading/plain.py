@@ -9,6 +9,7 @@ import re
 from .structure import closing, rewrite
 
 FUNCTIONS = set("sin cos tan cot csc sinh cosh tanh arcsin arccos arctan log ln exp".split())
+FUNCTION = re.compile(r"\\(?:(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|ln|log)(?![A-Za-z])")
 _CONSTANTS = {"pi": r"\pi", "infinity": r"\infty", "inf": r"\infty", "oo": r"\infty"}
 _KNOWN = FUNCTIONS | set("alpha beta gamma delta epsilon theta lambda sigma rho phi omega".split())
 _NAMES = {name: rf"\{name}" for name in _KNOWN} | _CONSTANTS

@@ -19,7 +19,7 @@ from .lists import Equal, as_tuple, by_label, same_elements, same_items
 from .literals import is_words, numbers_equal, numeral, numerals_equal, same_number, same_words, times_equal, words_key
 from .normalize import WORDS, normalize
 from .numeric import equal_by_value, is_evaluable, rational_value
-from .plain import is_unknown
+from .plain import FUNCTION, is_unknown
 from .sets import bounds_of, same_set
 from .structure import (
     APPROXIMATELY,
@@ -33,7 +33,7 @@ from .structure import (
     simplify_notation,
     split_top,
 )
-from .units import CIRCLE, TRIGONOMETRY, split_unit, units_differ
+from .units import CIRCLE, split_unit, units_differ
 
 _UNION, _RATIO = frozenset(["\\cup"]), frozenset([":"])
 _INFINITE = {"\\infty", "-\\infty"}
@@ -44,7 +44,6 @@ _NO_GOLD = {"", "None", "null", "NULL", "nan", "NaN", "NAN", "NaT", "<NA>", "N/A
 # Degrees with minutes, other primes, and lists that go on are compared as text.
 _ONLY_TEXT = re.compile(r"\\ldots|\.\.\.|\^\\circ|'")
 _FRACTION_BEFORE_FACTOR = re.compile(r"(?<![\w.}^)])(\d+)/(\d+)(?=\s*(?:[A-Za-z(]|\\(?:pi|sqrt)))")
-_FUNCTION = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc|ln|log)h?(?![A-Za-z])")
 _NO_UNKNOWN = re.compile(r"\^\s*(?:T|\{T\})|\{(?:[bpvBV]?matrix|array|cases|aligned)\}(?:\{[clr|]*\})?")
 _MODULUS = re.compile(r"^((?:[A-Za-z] *= *)?-?\d+) *\\pmod *(?:\{\w+\}|\w)$")
 _CONTENT = re.compile(r"[^\W_]")
@@ -162,7 +161,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
     if all((items := sequence(text)) and items.brackets == "" for text in (gold, answer)):  # each with its own unit
         return _values(gold, answer, algebra)
     is_degrees = (CIRCLE in gold) != (CIRCLE in answer) and "\\pi" not in gold + answer
-    if is_degrees and TRIGONOMETRY.search(gold) and TRIGONOMETRY.search(answer):
+    if is_degrees and FUNCTION.search(gold) and FUNCTION.search(answer):
         gold, answer = gold.replace(CIRCLE, ""), answer.replace(CIRCLE, "")  # `\csc 10` where degrees are meant
     left, right = split_unit(gold), split_unit(answer)
     if units_differ(left.unit, right.unit) or (left.percent and right.unit) or (right.percent and left.unit):
@@ -294,7 +293,7 @@ def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
         return gold == answer
     if not _unknowns(gold) and _unknowns(answer):  # `f(0)` or `\frac{2x}{x}` is no final form of a number
         return False
-    if _FUNCTION.search(answer) and not _FUNCTION.search(gold) and "i" not in _letters(answer):
+    if FUNCTION.search(answer) and not FUNCTION.search(gold) and "i" not in _letters(answer):
         return False  # `\tan 225^\circ` is the question; but `\cos 60^\circ + i \sin 60^\circ` may be asked for
     # `1/2x` may mean a half of x, too
     readings = {answer, _FRACTION_BEFORE_FACTOR.sub(r"\\frac{\1}{\2}", answer)}

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .normalize import NUMBER_WORDS
+from .plain import FUNCTION
 
 
 class Quantity(NamedTuple):
@@ -70,7 +71,6 @@ CIRCLE = r"^\circ"
 _CIRCLE = re.escape(CIRCLE)
 _DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?(?!\s*\.?['\"\d])")
 _ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}(?!\s*\.?['\"\d])")
-TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
 _MARKED = re.compile(rf"(?<=[\w}}%)\]!'])\s*(?:\\cdot\s*)?⟦([^⟦⟧\d]*)⟧{_POWER}$")
@@ -104,7 +104,7 @@ def split_unit(text: str) -> Quantity:
                 text, unit = value, name or unit
     if percent := _PERCENT.search(text):
         text = text[: percent.start()]
-    if TRIGONOMETRY.search(text):
+    if FUNCTION.search(text):
         text = _ANGLE.sub(r"\\left(\\frac{\1 \\pi}{180}\\right)", text)
     elif degrees := _DEGREES.search(text):
         text = _DEGREES.sub("", text)
