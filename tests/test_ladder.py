@@ -149,3 +149,11 @@ def test_an_evaluation_of_no_folder_asks_no_hub_and_leaves_nothing(tmp_path, mon
         main()
     assert "there is no model folder runs/nothing: check the path" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["ladder", "--output_dir", str(tmp_path / "file" / "out")])
+    with pytest.raises(SystemExit):
+        main()
+    assert "Not a directory" in capsys.readouterr().err

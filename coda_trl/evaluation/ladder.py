@@ -104,7 +104,7 @@ def main() -> None:
     output_dir = args.output_dir or f"runs/{Path(args.model).resolve().name}-eval"
     try:
         rows = evaluate_ladder(args.model, output_dir, n, args.temperature)
-    except ValueError as problem:  # of other settings, say
+    except (OSError, ValueError) as problem:  # no permission, other settings
         parser.error(str(problem))
     print(f"Samples: {output_dir}. Hard: less than a quarter of the answers to the problem are right.")
     for row in rows:
