@@ -78,6 +78,15 @@ def test_a_single_sample_cannot_both_sort_and_be_measured():
     assert not compare_buckets(*[run_of(np.array([[1.0], [0.0]]))] * 2)
 
 
+def test_only_parts_that_both_runs_have_are_compared():
+    few, many = run_of(np.array([[1.0, 0.0]])), run_of(np.array([[1.0, 0, 1, 1]]), np.array([[1, 1, 9, 9]]))
+    ungraded, graded = run_of(np.array([[1.0, np.nan]])), run_of(np.array([[1.0, 1.0]]))
+    for one, other in ((few, many), (ungraded, graded)):
+        for pair in ((one, other), (other, one)):
+            result = compare_within(*(run["b"].in_parts for run in pair), np.ones((1, 4), dtype=bool), "all")
+            assert (result.accuracy_points.value, result.token_change.value) == (0, 0)
+
+
 def test_token_ratio_by_bucket():
     correct = np.array([[k < (i // 2 if i < 6 else 2 + i // 2) for k in range(8)] for i in range(12)], dtype=float)
     shorter = np.full((12, 8), 120)
@@ -167,7 +176,7 @@ CAPS = (
     ("response", "count"),
     [
         ("65 - 5 = 60, so 60 more wrappers.", 0),
-        ("He found 65 wrappers and 5.", 1),  # six words in a row
+        ("HE FOUND 65 Wrappers and 5.", 1),  # six words in a row
         ("He found 65 wrappers and five.", 0),  # five
         ("So HOW many more *wrappers* than bottle caps did Danny find at the park? Well, 60.", 1),
         ("He found 65 wrappers and 5 bottle caps at the park. Then again: he found 65 wrappers and 5 bottle caps.", 2),
@@ -279,7 +288,7 @@ def test_names_in_the_log_of_trl():
 
 
 def test_evaluation_sets_are_told_apart_by_what_transformers_adds():
-    one = {"step": 1, "eval_reward": 0.4, "eval_completions/mean_length": 9, "eval_runtime": 1.0}
+    one = {"step": 1, "epoch": 0.1, "eval_reward": 0.4, "eval_completions/mean_length": 9, "eval_runtime": 1.0}
     assert evaluation_histories([one, {"step": 1, "reward": 0.3}]) == {
         "": [{"step": 1, "reward": 0.4, "completions/mean_length": 9, "runtime": 1.0}]
     }

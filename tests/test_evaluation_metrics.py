@@ -181,11 +181,12 @@ def test_a_difference_on_few_problems_may_be_noise():
 def test_a_verdict_that_only_one_run_has_is_no_difference():
     graded = [sample(str(i), True) for i in range(5)]
     mine = [*graded, *(sample(f"x{i}", None) for i in range(5))]
-    theirs = [*graded, *(sample(f"x{i}", False) for i in range(5))]
-    result = compare(collect(mine), collect(theirs))
-    assert (result.accuracy_points.value, result.num_problems) == (0.0, 10)
-    nothing = compare(collect([sample("p", None), sample("q", None)]), collect([sample("p", True), sample("q", True)]))
-    assert np.isnan(nothing.accuracy_points.value) and nothing.token_change.value == 0
+    theirs = [*graded, *(sample(f"x{i}", True) for i in range(5))]
+    for pair in ((mine, theirs), (theirs, mine)):
+        result = compare(*map(collect, pair))
+        assert (result.accuracy_points.value, result.num_problems) == (0.0, 10)
+    nothing = compare(*(collect([sample(i, verdict) for i in range(6)]) for verdict in (None, True)))
+    assert np.isnan(nothing.accuracy_points.value) and nothing.token_change.value == nothing.token_change.low == 0
 
 
 def test_few_problems_tell_nothing_of_others_in_a_comparison_either():
@@ -219,7 +220,8 @@ def test_two_runs_of_one_policy_rarely_seem_to_differ(problems, few_resamples):
 
 def test_only_problems_of_both_runs_are_compared():
     mine = collect([sample("p", True), sample("q", True), sample("mine", True)])
-    theirs = collect([sample("q", False), sample("p", True), sample("theirs", False), sample("theirs2", False)])
+    theirs = [sample("q", False), sample("p", True), sample("theirs", False), sample("theirs2", False)]
+    theirs = collect([*theirs, sample("p", False, benchmark="theirs alone")])
     result = compare(mine, theirs)
     assert (result.accuracy_points.value, result.num_problems) == (50, 2)
     with pytest.raises(ValueError, match="no problem in common"):
@@ -230,6 +232,17 @@ def test_ids_that_stand_for_other_problems_are_refused():
     mine, theirs = (collect([sample("p", True) | {"prompt": text}]) for text in ("x", "y"))
     with pytest.raises(ValueError, match="problem 'p' of 'b' has another prompt or solution in each run"):
         compare(mine, theirs)
+    asked = {"prompt": "x", "solution": "1"}
+    for other in (
+        {"prompt": "y", "solution": "1"},
+        {"prompt": "x"},
+        {"solution": "1"},
+        {},
+    ):  # worded otherwise, unknown
+        pair = [collect([sample("p", True) | fields]) for fields in (asked, other)]
+        assert compare(*pair).num_problems == compare(*reversed(pair)).num_problems == 1
+    with pytest.raises(ValueError, match="has another prompt or solution"):
+        compare(*(collect([sample("p", True) | asked | {"solution": solution}]) for solution in "12"))
 
 
 def test_benchmarks_weigh_the_same_and_are_resampled_independently():

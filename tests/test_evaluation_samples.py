@@ -15,7 +15,7 @@ def sample(number=0, **changes):
 
 
 def test_what_is_written_is_read(tmp_path):
-    path = tmp_path / "new" / "samples.jsonl"
+    path = tmp_path / "a" / "new" / "samples.jsonl"
     samples = [sample(0, rung=3), sample(1, correct=None, completion="a\nb \u2028 \ud800")]
     with SampleWriter(path) as writer:
         writer.write(samples)

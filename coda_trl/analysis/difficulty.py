@@ -41,7 +41,7 @@ def difficulty_buckets(success_rate: np.ndarray, percentiles: Sequence[float] = 
     count = len(success_rate)
     order = np.lexsort((np.random.default_rng(0).permutation(count), success_rate))
     buckets = np.empty(count, dtype=int)
-    cuts = np.round(np.array(percentiles) / 100 * count).astype(int)
+    cuts = np.round(np.array(percentiles) / 100 * count)
     buckets[order] = np.searchsorted(cuts, np.arange(count), side="right")
     return buckets
 
