@@ -13,7 +13,7 @@ from made_samples import write_lines
 from matplotlib.figure import Figure
 
 from coda_trl.data.reading import read_file
-from coda_trl.evaluation import over_seeds
+from coda_trl.evaluation import Estimate, over_seeds
 from experiments.files import fill, key_of, read_results, record
 from experiments.math import data, measures, tables
 from experiments.math import run as queue
@@ -312,7 +312,8 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert make_queue("--runs", "grpo-0", "coda-0", "start-0", "grpo-1", "coda-1").work()
     rows = [row for row in read_results(tmp_path / "r.jsonl") if row["method"] != "scan"]
     parts = tables.build(rows, tmp_path)
-    assert all((tmp_path / name).stat().st_size > 0 for name in ("training.png", "by-difficulty.png"))
+    pictures = ("training.png", "by-difficulty.png", "against-grpo.png")
+    assert all((tmp_path / name).stat().st_size > 0 for name in pictures)
     assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed\xa01 |" in parts["pairs"]
     assert parts["state"] == "2 of 5 pairs are complete: no verdict yet.\n"
     assert parts["missing-math"].startswith("Not run yet: `grpo-2`")
@@ -329,6 +330,7 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     assert "0.0 [0.0,\xa00.0] | **passed** |" in parts["verdict"], "as many tokens on hard problems"
     assert "| does not hold | Δ tokens (%), CommonsenseQA | 0.0 [0.0,\xa00.0] |" in parts["claims-math"]
     assert "| not run yet | Δ accuracy (points), VLP − GRPO, hard problems | – |" in parts["claims-math"]
+    assert re.search(r"Of \d+ claims .*, 6 are not run yet\.", parts["verdicts-math"])
     assert "| 5.0 | 4.00 | 0.00 | 0.00 | 1.00 | 210 |" in parts["seconds"]
 
     only_trained = [row | {"evaluation": {}} for row in rows if row["method"] != "start"]
@@ -338,10 +340,23 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
 
     drawn = []
     monkeypatch.setattr(tables, "draw_bands", lambda runs, path: drawn.append({name for name, _ in runs}))
-    rivals = [rows[0] | {"method": "vlp", "seed": seed} for seed in range(3)]
-    for found in (rivals[:2], rivals):
-        tables.build(rows + found, tmp_path)
-    assert drawn == [{"Start", "GRPO", "CODA"}, {"Start", "GRPO", "CODA", "VLP"}], "a mean of two seeds misleads"
+    monkeypatch.setattr(tables, "draw_differences", lambda found, path: drawn.append({*found}))
+    parts = tables.build([*rows, *(rows[0] | {"method": "vlp", "seed": seed} for seed in (0, 1))], tmp_path)
+    assert drawn == [{"CODA", "VLP"}, {"Start", "GRPO", "CODA"}], "means of other seeds than GRPO's do not compare"
+    assert "| VLP, 2 pairs | 0.0% | 0.0% | 0.0 | 0.0 | 0.0 |" in parts["overview"], "two pairs have no interval"
+
+
+def test_a_method_of_fewer_seeds_meets_coda_with_the_same_seeds():
+    def runs(method, points):
+        return [({"method": method, "seed": i, "evaluation": {}}, [p] * 5, [Estimate(0.0)] * 3) for i, p in points]
+
+    found = {"CODA": runs("coda", enumerate((0.0, 0.0, 0.0, -0.04, -0.06))), "VLP": runs("vlp", enumerate([0.01] * 3))}
+    (overview, *_) = tables.pairs_tables(found, [{"evaluation": {"gsm8k": {"cut_off": 0.1}}}])
+    assert [(name.text, average.text) for name, *_, average in overview.rows] == [
+        ("CODA, 5 pairs", "−2.0"),
+        ("CODA, the others' seeds", "0.0"),
+        ("VLP, 3 pairs", "+1.0"),
+    ]
 
 
 def test_means_can_be_read_before_the_runs_of_all_methods(tmp_path, monkeypatch):

@@ -95,4 +95,4 @@ def claims_table(rows: Sequence[Row], start: Row) -> Table:
         for claim, verdict, found in _lines(rows, start, [claim for claim in CLAIMS if claim.source != DESIGN])
     ]
     header = ["Paper", "Claim", "Here", "Number", "Value"]
-    return Table("claims-math", "Claims on a model of 1.5B", "Verdicts as above.", header, lines)
+    return Table("claims-math", "Claims on a model of 1.5B", "Verdicts: as on the ladder.", header, lines)

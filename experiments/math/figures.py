@@ -7,9 +7,14 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 
+from coda_trl.evaluation.bootstrap import Estimate
 from coda_trl.report.style import PLOT_SETTINGS, end_at_100, legend, panels, run_styles
 
 from ..files import Row
+from .measures import BANDS
+
+# By name of a method: runs, their differences to the reference in accuracy, and logs of ratios of tokens, by band.
+Pairs = dict[str, list[tuple[Row, list[float], list[Estimate]]]]
 
 SMOOTH = 10  # steps of a moving average
 TITLES = {
@@ -81,6 +86,35 @@ def draw_bands(runs: Sequence[tuple[str, Mapping[str, pd.DataFrame]]], path: Pat
         axes[0].set_title("Tokens of an answer")
         axes[1].set_title("Accuracy (%)")
         end_at_100(axes[1])
+        figure.supxlabel("problems, by the start's own success rate", fontsize="medium")
+        legend(figure, axes)
+        figure.savefig(path, dpi=200, metadata={"Software": None})
+
+
+def draw_differences(runs: Pairs, path: Path) -> None:
+    """
+    Differences to GRPO by difficulty, in percent of tokens and in points: a pale point for each run, side by side by
+    method, and their means as a line.
+    """
+    with rc_context(PLOT_SETTINGS):
+        figure, axes = panels(1, 2, width=7.0, height=3.0)
+        places = np.arange(len(BANDS))
+        for index, (method, style) in enumerate(run_styles(list(runs), None).items()):
+            logs = np.array([[log.value for log in logs] for *_, logs in runs[method]])
+            points = np.array([points[: len(BANDS)] for _, points, _ in runs[method]])
+            beside = places + 0.19 * (index - (len(runs) - 1) / 2)
+            for panel, values, mean in (
+                (axes[0], 100 * np.expm1(logs), 100 * np.expm1(logs.mean(axis=0))),
+                (axes[1], 100 * points, 100 * points.mean(axis=0)),
+            ):
+                panel.plot(beside, mean, label=f"{method} ({len(values)})", linewidth=1, **style)
+                pale = {"color": style["color"], "marker": style["marker"], "alpha": 0.35}
+                panel.scatter(np.tile(beside + 0.07, len(values)), values.flatten(), s=18, **pale)
+        for panel, title in zip(axes, ("Tokens against GRPO's (%)", "Accuracy against GRPO's (points)"), strict=True):
+            panel.axhline(0, color="black", linewidth=1)
+            panel.set_xticks(places, BANDS)
+            panel.set_title(title)
+        axes[0].set_ylim(top=4)
         figure.supxlabel("problems, by the start's own success rate", fontsize="medium")
         legend(figure, axes)
         figure.savefig(path, dpi=200, metadata={"Software": None})

@@ -19,7 +19,7 @@ TITLES = {
     "amc23": "AMC23",
 }
 BANDS = ("easy", "medium", "hard")
-# Benchmarks of which the limit cuts off next to no answer; of the others, up to two thirds of a run's.
+# Benchmarks of which the limit cuts off few answers, at most 9% of a run's; of the others, up to two thirds.
 UNCUT = ("gsm8k", "svamp", "commonsenseqa")
 
 

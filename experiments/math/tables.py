@@ -5,7 +5,6 @@ python -m experiments.math.tables --results runs/math/results.jsonl --pages runs
 """
 
 import argparse
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,11 +17,12 @@ from coda_trl.report.elements import MISSING, NO_BREAK, Cell, Table, difference,
 from coda_trl.report.render import markdown
 
 from ..files import Row, fill, further, read_results
+from ..ladder.claims import counted
 from ..runner import ROOT
 from .claims import claims_table, verdict_table
 from .collapse import COLLAPSE
 from .collapse import STEPS as COLLAPSE_STEPS
-from .figures import SMOOTH, draw_bands, draw_steps
+from .figures import SMOOTH, Pairs, draw_bands, draw_differences, draw_steps
 from .measures import (
     BANDS,
     TITLES,
@@ -259,39 +259,60 @@ def differences_tables(rows: Sequence[Row]) -> list[Table]:
     ]
 
 
-def pairs_tables(rows: Sequence[Row], start: Row) -> list[Table]:
-    """Differences to GRPO of the same seed by difficulty, and their means over pairs: of tokens, and of accuracy."""
-    by_points, by_tokens = [], []
+def by_difficulty(rows: Sequence[Row], start: Row) -> Pairs:
+    """Of the pairs of every method: its run, and its differences to GRPO of the same seed."""
+    found: Pairs = {}
+    for run, reference in (pair for method in RIVALS for pair in pairs(rows, method)):
+        mine, theirs = of_bands(run, start), of_bands(reference, start)
+        points = [mine[band]["correct"].mean() - theirs[band]["correct"].mean() for band in BANDS]
+        points += [average_accuracy(run, names) - average_accuracy(reference, names) for names in (TITLES, UNCUT)]
+        tokens = [[of[band]["tokens"].to_numpy() for of in (mine, theirs)] for band in BANDS]
+        logs = [log_ratio(*of, benchmark_seed(band)) for of, band in zip(tokens, BANDS, strict=True)]
+        found.setdefault(METHODS[run["method"]], []).append((run, points, logs))
+    return found
 
-    def add(name: Cell, points: Sequence[Estimate | float], logs: Sequence[Estimate]) -> None:
-        by_points.append([name, *(number(of, 100, signed=True) for of in points)])
-        by_tokens.append([name, *map(_percent, logs)])
 
-    for method in RIVALS:
-        found = []
-        for run, reference in pairs(rows, method):
-            mine, theirs = of_bands(run, start), of_bands(reference, start)
-            points = [mine[band]["correct"].mean() - theirs[band]["correct"].mean() for band in BANDS]
-            points += [average_accuracy(run, names) - average_accuracy(reference, names) for names in (TITLES, UNCUT)]
-            logs = [
-                log_ratio(*(of[band]["tokens"].to_numpy() for of in (mine, theirs)), benchmark_seed(band))
-                for band in BANDS
-            ]
-            add(label(run), points, logs)
-            found.append([*points, *(log.value for log in logs)])
-        if len(found) > 1:
-            means = list(map(over_seeds, zip(*found, strict=True)))
-            add(Cell(f"{METHODS[method]}, {len(found)} pairs"), means[: -len(BANDS)], means[-len(BANDS) :])
+def _mean(values: Sequence[float]) -> Estimate:
+    """Mean over pairs; an interval of two would be too wide to say anything."""
+    return over_seeds(values) if len(values) > 2 else Estimate(float(np.mean(values)))
+
+
+def pairs_tables(found: Pairs, rows: Sequence[Row]) -> list[Table]:
+    """Differences to GRPO by difficulty: means of every method, and tokens and points of every pair."""
+    overview, by_points, by_tokens = [], [], []
+    for method, runs in found.items():
+        for run, points, logs in runs:
+            by_points.append([label(run), *(number(of, 100, signed=True) for of in points)])
+            by_tokens.append([label(run), *map(_percent, logs)])
+        parts = {f"{method}, {len(runs)} pairs": runs}
+        if method == METHODS["coda"] and len(runs) > SEEDS["vlp"]:
+            parts[f"{method}, the others' seeds"] = runs[: SEEDS["vlp"]]
+        for name, part in parts.items() if len(runs) > 1 else ():
+            means = [_mean(of) for of in zip(*(points for _, points, _ in part), strict=True)]
+            points = [number(mean, 100, signed=True) for mean in means]
+            logs = zip(*(logs for *_, logs in part), strict=True)
+            tokens = [_percent(_mean([log.value for log in of])) for of in logs]
+            overview.append([Cell(name), tokens[0], tokens[2], points[0], *points[2:4]])
+            by_points.append([Cell(name), *points])
+            by_tokens.append([Cell(name), *tokens])
+    same_seed = "Against GRPO of the same seed"
+    of_means = (
+        f"{same_seed}: means over pairs. Points: of accuracy. Brackets: 95% over pairs (Student's t), from three on. "
+        f"The others' seeds: 0 to {SEEDS['vlp'] - 1}."
+    )
     of_tokens = (
-        "Against GRPO of the same seed. Brackets: 95%, of several pairs over these (Student's t), of one pair over "
+        f"{same_seed}. Brackets: 95%, of several pairs over these (Student's t), from three on, of one pair over "
         "problems; another seed would differ by more."
     )
+    cut_off = max(of["cut_off"] for row in rows for name, of in row["evaluation"].items() if name in UNCUT)
     of_points = (
-        "Against GRPO of the same seed; benchmarks weigh equally. Hardly cut off: "
-        f"{', '.join(map(TITLES.get, UNCUT))}. Brackets: 95% over pairs (Student's t)."
+        f"{same_seed}; benchmarks weigh equally. Rarely cut off (at most {100 * cut_off:.0f}% of a run's answers): "
+        f"{', '.join(map(TITLES.get, UNCUT))}. Brackets: 95% over pairs (Student's t), from three on."
     )
-    averages = ["six benchmarks", "hardly cut off"]
+    averages = ["six benchmarks", "rarely cut off"]
+    of_overview = ["Tokens, easy", "Tokens, hard", "Points, easy", "Points, hard", "Points, six benchmarks"]
     return [
+        Table("overview", "All methods against GRPO", of_means, ["", *of_overview], overview),
         Table("token-pairs", "Tokens, by difficulty", of_tokens, ["", *BANDS], by_tokens),
         Table("pairs", "Points of accuracy, by difficulty", of_points, ["", *BANDS, *averages], by_points),
     ]
@@ -347,14 +368,18 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     if len(pairs(evaluated, "coda")) > 1:
         tables.append(trained_bands_table(evaluated))
     if start is not None:
-        tables += [bands_table(evaluated, start), *pairs_tables(evaluated, start)]
-        tables += [verdict_table(evaluated, start), claims_table(evaluated, start)]
-        designed = [row for row in evaluated if not row.get("variant")]
-        runs = Counter(row["method"] for row in designed)
-        # A mean of other seeds does not compare, least of all one of one or two.
-        drawn = [row for row in designed if runs[row["method"]] >= 3 or row["method"] in ("start", "grpo", "coda")]
-        draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in drawn], folder / "by-difficulty.png")
-    return state(results) | {table.key: markdown(table) for table in tables}
+        tables.append(bands_table(evaluated, start))
+        if found := by_difficulty(evaluated, start):
+            tables += pairs_tables(found, evaluated)
+            draw_differences(found, folder / "against-grpo.png")
+        claims = claims_table(evaluated, start)
+        tables += [verdict_table(evaluated, start), claims]
+        shown = [row for row in evaluated if row["method"] in ("start", "grpo", "coda") and not row.get("variant")]
+        draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in shown], folder / "by-difficulty.png")
+    parts = state(results) | {table.key: markdown(table) for table in tables}
+    if start is not None:
+        parts["verdicts-math"] = counted(claims)
+    return parts
 
 
 def further_tables(parts: Mapping[str, str], pages: Sequence[Path]) -> str:
