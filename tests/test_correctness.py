@@ -10,6 +10,7 @@ from trl.rewards import accuracy_reward, think_format_reward
 from coda_trl import CodaGRPOTrainer
 from coda_trl.correctness import find_correctness_reward
 from coda_trl.data import INSTRUCTION
+from coda_trl.data_checks import check_data
 from coda_trl.rewards import accuracy_reward as accuracy
 
 NONE_RIGHT = "found no completion of the first 3 batches right"
@@ -131,6 +132,12 @@ def strict(prompts, completions):
 def test_data_that_a_reward_cannot_read_are_refused(tmp_path, reward, columns, message):
     with pytest.raises(ValueError, match=message):
         make("no/model", tmp_path, reward, SOLVED.rename_columns(columns))
+
+
+def test_a_reward_may_take_what_it_gets_and_no_more():
+    given = "prompts completions completion_ids trainer_state log_extra log_metric prompt_opens_thinking n_gold"
+    exact = eval(f"lambda {', '.join(given.split())}: None")
+    check_data([exact], ["exact"], PROMPTS.add_column("completion", [""] * 8), None)  # TRL passes neither text column
 
 
 @pytest.mark.parametrize("several", [False, True])
