@@ -16,6 +16,7 @@ from trl import GRPOTrainer
 from trl.rewards import accuracy_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, LengthGroupedGRPOTrainer
+from coda_trl.data_checks import check_number_of_prompts
 from coda_trl.trainer import length_shaping
 
 CHAT = Dataset.from_list(
@@ -117,6 +118,7 @@ def test_too_few_prompts_for_a_step_are_refused(tmp_path, rows, trainer):
         ValueError, match=rf"{rows} prompts do not fill one batch of 2, .* `generation_batch_size` .now 8"
     ):
         trainer("no/model", right, args(tmp_path), PROMPTS.select(range(rows)))
+    check_number_of_prompts(args(tmp_path), 2)
 
 
 def test_streamed_dataset(tiny_model, tmp_path):
