@@ -315,7 +315,7 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     pictures = ("training.png", "by-difficulty.png", "against-grpo.png")
     assert all((tmp_path / name).stat().st_size > 0 for name in pictures)
     assert "| CODA, 2 pairs | 0.0" in parts["pairs"] and "| CODA, seed\xa01 |" in parts["pairs"]
-    assert parts["state"] == "2 of 5 pairs are complete: no verdict yet.\n"
+    assert parts["state"] == "2 of 5 pairs of GRPO and CODA are complete: no verdict yet.\n"
     assert parts["missing-math"].startswith("Not run yet: `grpo-2`")
     assert "easy (24 problems) | medium (6 problems) | hard (18 problems)" in parts["bands"]
     trained = parts["trained-bands"]
@@ -354,7 +354,7 @@ def test_a_method_of_fewer_seeds_meets_coda_with_the_same_seeds():
     (overview, *_) = tables.pairs_tables(found, [{"evaluation": {"gsm8k": {"cut_off": 0.1}}}])
     assert [(name.text, average.text) for name, *_, average in overview.rows] == [
         ("CODA, 5 pairs", "−2.0"),
-        ("CODA, the others' seeds", "0.0"),
+        ("CODA, seeds 0 to 2", "0.0"),
         ("VLP, 3 pairs", "+1.0"),
     ]
 

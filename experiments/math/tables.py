@@ -96,7 +96,10 @@ def state(rows: Sequence[Row]) -> dict[str, str]:
     found = len(pairs(finished, "coda"))
     verdict = "" if found >= ENOUGH else ": no verdict yet"
     left = f"Not run yet: {', '.join(missing)}." if missing else "All runs are complete."
-    return {"state": f"{found} of {SEEDS['coda']} pairs are complete{verdict}.\n", "missing-math": f"{left}\n"}
+    return {
+        "state": f"{found} of {SEEDS['coda']} pairs of GRPO and CODA are complete{verdict}.\n",
+        "missing-math": f"{left}\n",
+    }
 
 
 def scan_table(scan: Row) -> Table:
@@ -286,7 +289,7 @@ def pairs_tables(found: Pairs, rows: Sequence[Row]) -> list[Table]:
             by_tokens.append([label(run), *map(_percent, logs)])
         parts = {f"{method}, {len(runs)} pairs": runs}
         if method == METHODS["coda"] and len(runs) > SEEDS["vlp"]:
-            parts[f"{method}, the others' seeds"] = runs[: SEEDS["vlp"]]
+            parts[f"{method}, seeds 0 to {SEEDS['vlp'] - 1}"] = runs[: SEEDS["vlp"]]
         for name, part in parts.items() if len(runs) > 1 else ():
             means = [_mean(of) for of in zip(*(points for _, points, _ in part), strict=True)]
             points = [number(mean, 100, signed=True) for mean in means]
@@ -298,7 +301,7 @@ def pairs_tables(found: Pairs, rows: Sequence[Row]) -> list[Table]:
     same_seed = "Against GRPO of the same seed"
     of_means = (
         f"{same_seed}: means over pairs. Points: of accuracy. Brackets: 95% over pairs (Student's t), from three on. "
-        f"The others' seeds: 0 to {SEEDS['vlp'] - 1}."
+        f"Seeds 0 to {SEEDS['vlp'] - 1}: those that the other methods have."
     )
     of_tokens = (
         f"{same_seed}. Brackets: 95%, of several pairs over these (Student's t), from three on, of one pair over "
