@@ -26,6 +26,7 @@ from coda_trl.data import (
 from coda_trl.data.answers import gsm8k_answer, last_boxed
 from coda_trl.data.loading import published_rows
 from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
+from coda_trl.data.reading import is_local
 from coda_trl.data.solved_percentage import check_solved_percentage
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.loading import load_evaluation_prompts
@@ -324,6 +325,13 @@ def test_what_cannot_be_found_says_what_there_is(spec, message):
         load_training_set(spec)
 
 
+def test_what_is_written_like_a_file_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("here").touch()
+    assert all(map(is_local, ("gone.jsonl", "gone.csv", "/gone", "./gone", "../gone", "~/gone", "here")))
+    assert not is_local("openai/gsm8k") and not is_local("gone")
+
+
 def test_an_unreachable_hub_is_told_apart_and_names_the_way_out():
     with pytest.raises(DatasetUnavailableError, match=r"agentica-org/DeepScaleR-Preview-Dataset.*NAME=PATH"):
         load_training_set("mixed")
@@ -369,15 +377,21 @@ def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
     [
         ([0.05] * 12 + [0.9] * 12, "spans 0.05 to 0.9, but must be percentages in 0..100"),
         ([5.0] * 12 + [101.0] * 12, "must be percentages in 0..100"),
+        ([-1.0] * 12 + [90.0] * 12, "must be percentages in 0..100"),
         ([float("nan")] * 24, "must be percentages in 0..100"),
-        ([50.0] * 24, "no difference beyond chance"),
-        ([90.0, 5.0], "Cannot tell which way .*of 2 problems"),
+        ([100.0] * 24, "no difference beyond chance"),
     ],
 )
 def test_solved_percentage_in_another_unit_or_without_a_signal_is_refused(solved, message):
     problems = [row["problem"] for row in rows_of("problems_by_difficulty")]
     with pytest.raises(DataError, match=message):
-        check_solved_percentage(problems if len(solved) == 24 else ["What is 1 + 1?", "What is 2 + 2?"], solved)
+        check_solved_percentage(problems, solved)
+
+
+@pytest.mark.parametrize("problem", ["What is 1 + 1?", "Find all positive integers."])
+def test_problems_of_one_kind_do_not_show_which_way_solved_percentage_runs(problem):
+    with pytest.raises(DataError, match="Cannot tell which way .*of 2 problems"):
+        check_solved_percentage([problem] * 2, [90.0, 5.0])
 
 
 # Golds
