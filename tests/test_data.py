@@ -26,7 +26,7 @@ from coda_trl.data import (
 from coda_trl.data.answers import gsm8k_answer, last_boxed
 from coda_trl.data.loading import published_rows
 from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
-from coda_trl.data.reading import is_local
+from coda_trl.data.reading import is_local, read_rows
 from coda_trl.data.solved_percentage import check_solved_percentage
 from coda_trl.evaluation.loading import load_benchmark
 from coda_trl.loading import load_evaluation_prompts
@@ -268,6 +268,7 @@ AMC23 = (DATA / "amc23.jsonl").read_bytes()
         ("cut.jsonl.gz", gzip.compress(AMC23, mtime=0)[:-30], r"cut\.jsonl\.gz is damaged"),
         ("plain.jsonl.gz", AMC23, r"plain\.jsonl\.gz is damaged"),
         ("text.parquet", AMC23, "not a readable parquet file"),
+        ("latin.jsonl", AMC23 + "é".encode("latin-1"), r"latin\.jsonl is damaged: 'utf-8' codec"),
         ("empty.jsonl", b"", "holds no rows"),
         ("list.jsonl", b"[1, 2]", "line 1, is 1, but must be an object"),
         ("comma.csv", b"question,answer\nWhat is 1, 2 or 3,4\n", "line 2, has more values .*: put quotes"),
@@ -277,6 +278,12 @@ def test_damaged_files_are_named_with_the_place(tmp_path, name, content, message
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         load_source(f"amc23={tmp_path / name}")
+
+
+def test_a_file_in_the_home_folder_may_have_blank_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "own.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n \n')
+    assert read_rows("~/own.jsonl") == [{"a": 1}, {"a": 2}]
 
 
 @pytest.mark.parametrize("name", ["amc23.jsonl", "amc23.csv"])

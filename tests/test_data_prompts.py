@@ -72,6 +72,13 @@ def test_the_budget_asked_for_is_the_one_rewarded():
         assert row["prompt"][-1]["content"].endswith(f"= Think for {row['n_gold']} tokens.")
 
 
+def test_a_budget_is_asked_for_at_the_end_of_the_last_turn():
+    system = {"role": "system", "content": "Be brief."}
+    dataset = Dataset.from_list([{"prompt": [system, {"role": "user", "content": "Q"}]}])
+    asked = {"role": "user", "content": "Q Think for 1 tokens."}
+    assert add_length_budget(dataset, 1, 1)[0] == {"prompt": [system, asked], "n_gold": 1}
+
+
 @pytest.mark.parametrize("span", [(0, 10), (10, 9)])
 def test_impossible_budgets_are_refused(span):
     with pytest.raises(ValueError, match="must be a range of positive numbers"):
@@ -123,6 +130,9 @@ def test_end_of_turn_of_a_base_checkpoint_is_added(tokenizer):
     stop = find_stop_tokens(tokenizer, GenerationConfig(eos_token_id=[tokenizer.pad_token_id]))
     assert stop == StopTokens(tuple(sorted((tokenizer.pad_token_id, end))), ("<|end|>",), None)
     assert find_stop_tokens(tokenizer, None, "plain") == StopTokens((tokenizer.pad_token_id,), (), None)
+    for declared in (end, [end]):
+        stop = find_stop_tokens(tokenizer, GenerationConfig(eos_token_id=declared), "plain")
+        assert set(stop.ids) == {tokenizer.pad_token_id, end}
 
 
 def test_generation_that_cannot_stop_is_warned_of(tokenizer):
@@ -131,6 +141,7 @@ def test_generation_that_cannot_stop_is_warned_of(tokenizer):
     tokenizer.eos_token = None
     assert "set `eos_token`" in find_stop_tokens(tokenizer, None, "plain").warning
     tokenizer.chat_template = template.replace(" <|end|> ", " ")
+    assert find_stop_tokens(tokenizer, GenerationConfig(eos_token_id=2)).warning is None
     assert "closes a turn with no special token" in find_stop_tokens(tokenizer, None).warning
 
 
@@ -158,6 +169,9 @@ def test_runs_of_thirteen_words_are_found_and_told_apart_by_share():
     assert (some.identical, some.half, some.any, some.training_rows) == (0, 0, 1, ())
     assert (half.identical, half.half, half.any, half.training_rows) == (0, 1, 1, (0,))
     assert overlap([LONG], [" ".join(LONG.split()[:12]) + " " + other]).any == 0
+    for problem in (head, f"{head} sharp"):  # all of one run, half of two
+        found = overlap([LONG], [problem])
+        assert (found.identical, found.half, found.any, found.training_rows) == (0, 1, 1, (0,))
 
 
 def test_the_instruction_is_no_overlap():
@@ -166,4 +180,6 @@ def test_the_instruction_is_no_overlap():
         return Dataset.from_list([{"prompt": choice_prompt(question, ["A", "B", "C"], ["x", "y", "z"])}])
 
     assert question_text(letters("Which one?")[0]["prompt"]) == "Which one?\n\nA. x\nB. y\nC. z\n"
-    assert find_overlap(letters("Which one?"), {"test": letters("What else?")})["test"].any == 0
+    found = find_overlap(letters("Which one?"), {"test": letters("What else?")})["test"]
+    assert (found.half, found.any) == (0, 0)
+    assert question_text(f"Which?\n\n{INSTRUCTION}\n") == question_text("Which?") == "Which?"
