@@ -341,8 +341,16 @@ def test_tables_show_what_is_there_and_differences_of_pairs(make_queue, tmp_path
     drawn = []
     monkeypatch.setattr(tables, "draw_bands", lambda runs, path: drawn.append({name for name, _ in runs}))
     monkeypatch.setattr(tables, "draw_differences", lambda found, path: drawn.append({*found}))
-    parts = tables.build([*rows, *(rows[0] | {"method": "vlp", "seed": seed} for seed in (0, 1))], tmp_path)
-    assert drawn == [{"CODA", "VLP"}, {"Start", "GRPO", "CODA"}], "means of other seeds than GRPO's do not compare"
+    monkeypatch.setattr(
+        tables, "draw_steps", lambda runs, *_, **__: drawn.append([row.get("variant") for row in runs])
+    )
+    runs = [*rows, *(rows[0] | {"method": "vlp", "seed": seed} for seed in (0, 1)), rows[0] | {"method": "ungated"}]
+    parts = tables.build([*runs, *(row | {"variant": "beta1"} for row in rows)], tmp_path)
+    differences, bands = drawn.pop(2), drawn.pop(2)
+    assert differences == {"CODA", "VLP"}
+    assert bands == {"Start", "GRPO", "CODA"}, "means of other seeds than GRPO's do not compare"
+    assert [{*variants} for variants in drawn] == [{None}, {None}], "a variant counts in no mean"
+    assert parts["collapse"].count("| CODA, seed 0 |") == 1 and "CODA, seed\xa00 (beta1)" in parts["trainings"]
     assert "| VLP, 2 pairs | 0.0% | 0.0% | 0.0 | 0.0 | 0.0 |" in parts["overview"], "two pairs have no interval"
 
 

@@ -344,6 +344,11 @@ def trained_bands_table(rows: Sequence[Row]) -> Table:
     return Table("trained-bands", "By difficulty for the trained models", caption, ["", *BANDS], lines)
 
 
+def as_designed(rows: Sequence[Row]) -> list[Row]:
+    """Without variants, which are only in tables of single runs."""
+    return [row for row in rows if not row.get("variant")]
+
+
 def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     """All parts of the page, by marker; draws its pictures into the folder."""
     rows = sorted(
@@ -356,11 +361,13 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
     tables = [scan_table(row) for row in results if row["method"] == "scan"]
     if trained:
         shown = ("reward", "easy_tokens", "hard_tokens")
-        draw_steps(trained, METHODS, shown, STEPS, folder / "training.png", means=True)
+        draw_steps(as_designed(trained), METHODS, shown, STEPS, folder / "training.png", means=True)
         tables += [trainings_table(trained), rewards_table(trained), seconds_table(trained)]
     if pairs(trained, "coda"):
         tables.append(course_table(trained))
-    collapse = [row for row in results if row["method"] in COLLAPSE_LABELS and row["seed"] < SEEDS["ungated"]]
+    collapse = [
+        row for row in as_designed(results) if row["method"] in COLLAPSE_LABELS and row["seed"] < SEEDS["ungated"]
+    ]
     if any(row["method"] in COLLAPSE for row in collapse):
         shown = ("reward", "tokens", "all_wrong_tokens")
         drawn = [row for row in collapse if row["method"] != "grpo"]
@@ -377,8 +384,8 @@ def build(results: Sequence[Row], folder: Path) -> dict[str, str]:
             draw_differences(found, folder / "against-grpo.png")
         claims = claims_table(evaluated, start)
         tables += [verdict_table(evaluated, start), claims]
-        shown = [row for row in evaluated if row["method"] in ("start", "grpo", "coda") and not row.get("variant")]
-        draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in shown], folder / "by-difficulty.png")
+        drawn = [row for row in as_designed(evaluated) if row["method"] in ("start", "grpo", "coda")]
+        draw_bands([(METHODS[row["method"]], of_bands(row, start)) for row in drawn], folder / "by-difficulty.png")
     parts = state(results) | {table.key: markdown(table) for table in tables}
     if start is not None:
         parts["verdicts-math"] = counted(claims)
