@@ -104,6 +104,12 @@ def test_level_1_is_found_in_every_copy_of_math_and_math500_left_out(copy, kept,
     assert f"{left_out} of them left out because they are in MATH500" in caplog.text
 
 
+def test_a_file_without_a_problem_of_level_1_is_an_error(tmp_path):
+    rows = [row | {"level": "Level 5"} for row in rows_of("math_hub")]
+    with pytest.raises(DataError, match="No row of 'math_level1' .* is left after selection"):
+        load_source(f"math_level1={write_lines(tmp_path / 'math.jsonl', rows)}")
+
+
 def test_math500_has_43_level_1_problems_and_level_question_mark_is_not_one():
     assert len(MATH500_LEVEL1) == 43
     assert [is_level1(level) for level in ("Level 1", 1, 1.0, "Level ?", "Level 5", 10, 0.0)] == [True] * 3 + [
@@ -119,11 +125,12 @@ def test_paper_sets():
     assert published_rows(["hard"]) is None
 
 
-def test_sources_join_into_one_set():
+def test_sources_join_into_one_set(caplog):
     dataset = load_training_set([f"gsm8k_train={DATA}/gsm8k_train.jsonl", f"math_level1={DATA}/math_hub.jsonl"])
     assert dataset["source"] == ["gsm8k_train"] * 5 + ["math_level1"] * 3
     assert None not in dataset["solution"]
     assert dataset[0]["level"] is None and dataset[5]["level"] == "Level 1"
+    assert "left out because their types" not in caplog.text
 
 
 def test_a_column_of_another_type_in_another_set_is_left_out_by_name(tmp_path, caplog):
@@ -135,6 +142,9 @@ def test_a_column_of_another_type_in_another_set_is_left_out_by_name(tmp_path, c
     turned = [{"prompt": [dict(reversed(QUESTION.items()))], "solution": "2"}]
     spec = f"custom={write_lines(tmp_path / 'turned.jsonl', turned)}"
     assert load_training_set([spec, f"deepscaler={other}"])[0]["prompt"] == [QUESTION]
+    rows[0]["level"] = None  # of no type
+    joined = load_training_set([f"deepscaler={write_lines(other, rows)}", f"math_level1={DATA}/math_hub.jsonl"])
+    assert joined["level"][:2] == [None, "Level 1"]
 
 
 @pytest.fixture
@@ -177,8 +187,11 @@ def test_ladder_is_generated_to_size():
     assert len(load_training_set("ladder=7")) == 7
     assert set(load_training_set("ladder_easy=60")["rung"]) == {1, 2, 3}
     assert set(load_training_set("ladder_hard=20")["rung"]) == {6}
-    with pytest.raises(DataError, match="write a number of rows"):
-        load_source("ladder=many")
+    for number in ("many", "0"):
+        with pytest.raises(DataError, match="write a number of rows"):
+            load_source(f"ladder={number}")
+    budgets = [load_training_set("ladder=20", length_budget=[1, 999], seed=seed)["n_gold"][:] for seed in (1, 42)]
+    assert budgets[0] != budgets[1] == load_training_set("ladder=20", length_budget=[1, 999])["n_gold"][:]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +269,10 @@ def test_a_few_empty_golds_in_training_are_left_out_with_a_count_and_many_are_an
     path = write_lines(tmp_path / "damaged.jsonl", [good] * 10 + [{**good, "answer": ""}])
     with pytest.raises(DataError, match=r"1 of 11 rows of 'deepscaler'.*row 11: column 'answer' is empty"):
         load_source(f"deepscaler={path}")
+    good = {"question": "What is 1 + 1?", "answer": "2"}
+    path = write_lines(tmp_path / "benchmark.jsonl", [good] * 200 + [{**good, "answer": ""}])
+    with pytest.raises(DataError, match="1 of 201 rows of 'amc23'"):
+        load_source(f"amc23={path}")
 
 
 AMC23 = (DATA / "amc23.jsonl").read_bytes()
@@ -374,7 +391,8 @@ def test_hard_set_is_below_ten_percent_solved(tmp_path, caplog):
 
 def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
     with pytest.raises(
-        DataError, match="runs the wrong way: 7 of 24 .* 11 like plain ones; on average it is 78.1 .* 18.9"
+        DataError,
+        match="^`solved_percentage` runs the wrong way: 7 of 24 .* 11 like plain .* on average it is 78.1 .* 18.9",
     ):
         load_training_set(f"hard={annotated(tmp_path, hard=90.625, plain=3.0)}")
 

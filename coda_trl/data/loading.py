@@ -136,7 +136,7 @@ def load_training_set(
     for spec in specs:
         name, _, location = spec.partition("=")
         parts += [load_source(spec, columns, split)] if location else [load_source(part) for part in _parts(name)]
-    dataset = _join(parts) if len(parts) > 1 else parts[0]
+    dataset = _join(parts)
     if length_budget is not None:
         dataset = add_length_budget(dataset, *length_budget, seed=seed)
     return to_plain_text(dataset) if prompt_format == "plain" else dataset
@@ -192,7 +192,7 @@ def _parts(name: str, location: str = "") -> tuple[str, ...]:
         return (name,)
     if name not in TRAINING_SETS:
         known = [*TRAINING_SETS, *SOURCES]
-        close = difflib.get_close_matches(name, known, n=1)
+        close = difflib.get_close_matches(name, known)
         raise DataError(
             f"There is no data set {name!r}{f' (did you mean {close[0]!r}?)' if close else ''}. Known: "
             f"{', '.join(known)}. For a file or another hub id write `NAME=LOCATION`; `custom=LOCATION` is your own "
