@@ -80,7 +80,7 @@ def page_blocks(results: Results, repetition: Results, tables: list[Table]) -> d
     """What the page shows: tables and figures by key, and sentences about the claims and the runs."""
     lacking, by_key = missing(results), {table.key: table for table in tables}
     figures = {
-        f"figure-{name}": f"![{caption}](images/reproduction/{name}.png)\n\n*{caption}*\n"
+        f"figure-{name}": f"![{caption.partition('.')[0]}](images/reproduction/{name}.png)\n\n*{caption}*\n"
         for name, (caption, _) in FIGURES.items()
     }
     texts = {
