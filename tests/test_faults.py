@@ -19,7 +19,7 @@ from small_training import launch, logs, make, odd, right, table, train
 from train_script import PATH, TRAIN, write_recipe
 from trl import GRPOTrainer
 
-from coda_trl.resuming import find_damage, find_last_complete_checkpoint
+from coda_trl.resuming import check_settings, find_damage, find_last_complete_checkpoint
 
 
 def assert_finite(trainer) -> None:
@@ -204,6 +204,22 @@ def test_other_layouts_are_whole_until_a_file_is_cut_short(checkpoint, layout):
 def test_a_missing_shard_is_named(checkpoint):
     (checkpoint / shards(checkpoint)).unlink()
     assert "model-2.safetensors missing" in find_damage(checkpoint)
+
+
+def test_a_file_that_the_system_does_not_give_is_damage(checkpoint):
+    (checkpoint / "scheduler.pt").unlink()
+    (checkpoint / "scheduler.pt").symlink_to("gone")
+    assert find_damage(checkpoint).startswith("scheduler.pt cannot be read")
+
+
+def test_settings_of_a_run_are_compared_when_it_resumes_but_for_those_that_it_did_not_have(tmp_path):
+    assert check_settings(tmp_path, {"seed": 1}, resumes=False) is None
+    assert check_settings(tmp_path, {"seed": 1, "of a newer TRL": 2}, resumes=True) is None
+    assert "seed=1, not 2. Resume it with its settings" in check_settings(tmp_path, {"seed": 2}, resumes=True)
+    assert (
+        check_settings(tmp_path, {"seed": 2}, resumes=False) is None
+    )  # another run in place of one that saved nothing
+    assert check_settings(tmp_path, {"seed": 2}, resumes=True) is None
 
 
 # The script, from a fault to the end of the run. Its reward function is where faults get in.
