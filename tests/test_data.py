@@ -404,6 +404,7 @@ def test_solved_percentage_the_wrong_way_round_is_refused(tmp_path):
         ([5.0] * 12 + [101.0] * 12, "must be percentages in 0..100"),
         ([-1.0] * 12 + [90.0] * 12, "must be percentages in 0..100"),
         ([float("nan")] * 24, "must be percentages in 0..100"),
+        ([0.0] * 24, "no difference beyond chance"),
         ([100.0] * 24, "no difference beyond chance"),
     ],
 )

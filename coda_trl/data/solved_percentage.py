@@ -33,7 +33,7 @@ def check_solved_percentage(problems: Sequence[str], solved_percentage: Sequence
     the difference.
     """
     lowest, highest = min(solved_percentage), max(solved_percentage)
-    if not (lowest >= 0 and 1 < highest <= 100):
+    if not (lowest >= 0 and highest <= 100) or 0 < highest <= 1:
         raise DataError(f"`solved_percentage` spans {lowest:g} to {highest:g}, but must be percentages in 0..100.")
     words = [len({match.lower() for match in _COMPETITION_WORDS.findall(problem)}) for problem in problems]
     hard = [solved for solved, count in zip(solved_percentage, words, strict=True) if count >= 2]
