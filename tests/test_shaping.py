@@ -268,8 +268,12 @@ def test_permutation_equivariant(group, data, method, length_stats):
     assert straight.success_rate.tolist() == values(permuted.success_rate)
 
 
+# Not normalised, longer ones would fill the sigmoid at every scale.
+SHORT_GROUPS = st.lists(st.tuples(st.sampled_from([0, 1]), st.integers(0, 9)), min_size=1, max_size=16)
+
+
 @properties
-@given(GROUPS, st.integers(2, 1000), st.sampled_from(["coda", "vlp", "linear", "gr3"]), STATS)
+@given(SHORT_GROUPS, st.integers(2, 1000), st.sampled_from(["coda", "vlp", "linear", "gr3"]), STATS)
 def test_scale_invariant(group, factor, method, stats):
     rewards, lengths = unzip(group)
     options = {"method": method, "length_stats": stats, "tau_easy": 0.5, "tau_hard": 0.5}
