@@ -704,6 +704,9 @@ def test_markdown_and_latex_escape_what_they_must():
     assert r"a\textbar{}b & $\Delta$ \& $\lambda$ \\" in tex
     assert r"x\_y & $\approx$ $-$1\% {\scriptsize [$-$2, 0]} \\" in tex
     assert r"\caption{100\% of \$x\_1\$}" in tex
+    tex = latex(Table("key", "Title", "CODA α 0.4", ["<20%", "τ→1"], [[Cell("λ"), Cell("≠")]]))
+    assert all(character.isascii() for character in tex), "pdflatex stops at a Greek letter, and prints < as ¡"
+    assert r"\caption{CODA $\alpha$ 0.4}" in tex and r"$<$20\% & $\tau$$\to$1 \\" in tex and r"$\lambda$ &" in tex
 
 
 def test_the_command_line_joins_folders_of_one_name(tmp_path, monkeypatch, capsys, undrawn):

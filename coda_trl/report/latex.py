@@ -1,6 +1,7 @@
 """Tables in LaTeX, for papers."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .elements import MISSING, Cell, Table
@@ -115,7 +116,12 @@ _LATEX = {
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "Δ": r"$\Delta$",
-    "λ": r"$\lambda$",
+    **{letter: rf"$\{unicodedata.name(letter).split()[-1].lower()}$" for letter in "αβγδεζηθκμνξπρστφχψω"},
+    "λ": r"$\lambda$",  # Unicode spells it LAMDA
+    "→": r"$\to$",
+    "≠": r"$\neq$",
+    "<": "$<$",
+    ">": "$>$",
     "·": r"$\cdot$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
