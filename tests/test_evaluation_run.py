@@ -350,20 +350,22 @@ def test_other_or_fewer_problems_settings_weights_or_a_smaller_n_in_the_same_fol
     others = Benchmark("sums", [{"prompt": ask("9 + 9 ="), "solution": "18"}, *problems(2)[1:]], grade)
     with pytest.raises(ValueError, match="holds samples of another problem '0' in benchmark 'sums'"):
         evaluate(settings(str(model), folder), [others])
-    with pytest.raises(ValueError, match="n=3, not 2: n may grow, but not shrink"):
+    with pytest.raises(ValueError, match=r"n=3, not 2: continue with its settings \(n, limit and"):
         evaluate(settings(str(model), folder, n=2), [sums(2)])
     with pytest.raises(ValueError, match=r"holds an evaluation with temperature=1.0, not 0.5.*choose another"):
         evaluate(settings(str(model), folder, temperature=0.5), [sums(2)])
     assert evaluate(settings(str(model), folder), [sums(3)])["complete"]  # more problems are welcome
-    with pytest.raises(ValueError, match="an evaluation with problems of sums that are not asked for now: continue"):
+    with pytest.raises(
+        ValueError, match="an evaluation with 1 problems of 'sums' that are not asked for now: continue"
+    ):
         evaluate(settings(str(model), folder), [sums(2)])  # it was `complete`, of three problems
     others = Benchmark("others", problems(1), grade)
-    with pytest.raises(ValueError, match="problems of sums that are not asked for now"):
+    with pytest.raises(ValueError, match="3 problems of 'sums' that are not asked for now"):
         evaluate(settings(str(model), folder, n=4), [others])
     assert set(evaluate(settings(str(model), folder), [others])["benchmarks"]) == {"others", "sums"}
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"complete": False}))
-    with pytest.raises(ValueError, match="problems of others that are not asked for now"):
+    with pytest.raises(ValueError, match="1 problems of 'others' that are not asked for now"):
         evaluate(settings(str(model), folder), [sums(3)])
     assert evaluate(settings(str(model), folder), [sums(3), others])["complete"]
     trained = AutoModelForCausalLM.from_pretrained(model)

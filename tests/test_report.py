@@ -492,6 +492,10 @@ def run_command(monkeypatch, arguments):
             "A@seed-0=run A@seed-1=run B@seed-0=log",
             "run 'B' of seed '1' is missing: add B@seed-1; a run has every seed",
         ),
+        ("A@seed0=run A@seed1=run", "run 'A@seed0': a seed is the end of a name, spelled NAME@seed-SEED"),
+        ("A@Seed-0=run", "run 'A@Seed-0': a seed is the end"),
+        ("A@seed-0/B=run", "run 'A@seed-0/B': a seed is the end"),
+        ("A@seed-0@checkpoint-5=run", "run 'A@seed-0@checkpoint-5': a seed is the end"),
         ("A=log A@seed-0=run", "run 'A' of seed '0' is given with and without its seed"),
         ("A=log --group AIME", "error: --group 'AIME': give a name and its benchmarks, such as AIME=aime24,aime25"),
     ],
@@ -566,8 +570,8 @@ def test_the_report_says_where_its_thresholds_are_from(tmp_path, report):
     pair = {"GRPO": answers(), "CODA": [write_samples(tmp_path / "coda"), tmp_path / "log"]}
     for found, runs, said in (
         ({"lr": 1}, pair, "the defaults, as no settings.json sets others."),  # of another script
-        (own, pair, "those that CODA was trained with."),
-        (own, pair | {"VLP": answers()}, "those that CODA was trained with, elsewhere the defaults."),
+        (own, pair, "those of the training of CODA."),
+        (own, pair | {"VLP": answers()}, "those of the training of CODA, elsewhere the defaults."),
     ):
         settings.write_text(json.dumps(found))
         assert f"Thresholds are {said}" in report(runs, "GRPO")[1]
@@ -692,6 +696,24 @@ def test_seeds_may_have_other_problems(report):
     shown = [row[0]["text"] for row in content["tables"]["difficulty_buckets"]["rows"]]
     assert [bucket["name"] for bucket in drawn] == shown and "0–10%" not in shown
     assert "Not in every seed: 0–10% CODA" in text
+
+
+def test_seeds_that_agree_by_chance_have_an_interval_over_problems(report):
+    """Two seeds of one accuracy had an interval without width, and a difference beyond noise."""
+    halves = [sample(i, correct=k == 0, tokens=9, sample=k) for i in range(8) for k in range(2)]
+    runs = {"A@seed-0": solved(4, 9), "A@seed-1": halves}
+    content, _ = report(runs | {"start": solved(5, 9)}, "start")
+    for row in ("A", "Δ A"):
+        found = column(content["tables"]["accuracy"], "b", row)
+        assert found["low"] < found["value"] < found["high"], row
+
+
+def test_seeds_with_other_benchmarks_show_no_answer_of_one_seed(report):
+    """The first seed's sentence stood on a page of means."""
+    runs = {f"{name}@seed-{seed}": answers() for name in ("GRPO", "CODA") for seed in range(2)}
+    runs["GRPO@seed-1"] = [one | {"benchmark": "other"} for one in answers()]
+    _, text = report(runs, "GRPO")
+    assert "Not averaged over seeds: By difficulty" in text and "CODA against GRPO: on " not in text
 
 
 def test_markdown_and_latex_escape_what_they_must():

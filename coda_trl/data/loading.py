@@ -176,7 +176,10 @@ def load_evaluation_set(spec: str) -> Dataset:
     """
     name = spec.partition("=")[0]
     if name not in BENCHMARKS:
-        raise DataError(f"{name!r} is not an evaluation set. They are: {', '.join(BENCHMARKS)}.")
+        raise DataError(
+            f"{name!r} is not an evaluation set. They are: {', '.join(BENCHMARKS)}. "
+            'Yours is `load_source("custom=LOCATION")`.'
+        )
     return load_source(spec)
 
 

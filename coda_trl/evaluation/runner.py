@@ -6,6 +6,7 @@ import platform
 import sys
 import time
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby
@@ -249,14 +250,14 @@ def _earlier_sessions(
         if earlier.get(name) != value
     ]
     if n_before > n:
-        changed.append(f"n={n_before}, not {n}: n may grow, but not shrink")
+        changed.append(f"n={n_before}, not {n}")
     names = {name for name, _ in problems}
-    if left_out := sorted({name for name, _ in done.keys() - problems.keys() if name in names or not is_final}):
-        changed.append(f"problems of {', '.join(left_out)} that are not asked for now")
+    left_out = Counter(name for name, _ in done.keys() - problems.keys() if name in names or not is_final)
+    changed += [f"{count} problems of {name!r} that are not asked for now" for name, count in sorted(left_out.items())]
     if changed:
         raise ValueError(
-            f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings, or choose "
-            "another output_dir"
+            f"{path.parent} holds an evaluation with {'; '.join(changed)}: continue with its settings (n, limit "
+            "and benchmarks may grow, but not shrink), or choose another output_dir"
         )
     return [session for session in sessions if session["samples"]]
 

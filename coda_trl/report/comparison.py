@@ -184,7 +184,7 @@ class ComparedRuns:
         if not known:
             return "Thresholds are the defaults, as no settings.json sets others."
         rest = "" if all(view.thresholds_from for view in self.views) else ", elsewhere the defaults"
-        return f"Thresholds are those that {', '.join(known)} was trained with{rest}."
+        return f"Thresholds are those of the training of {', '.join(known)}{rest}."
 
     @property
     def extent(self) -> str:

@@ -21,7 +21,7 @@ from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
 from .runs import Run, find_files, is_part, load_run
-from .seeds import average_sections, by_seed
+from .seeds import average_sections, by_seed, check_names
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -93,6 +93,7 @@ def build_report(
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
+    check_names(runs)
     out = Path(out)
     if (out / PAGE).exists() and not (out / NUMBERS).exists():
         raise ValueError(f"{out / PAGE} is no report, and would be overwritten: choose another `out`")

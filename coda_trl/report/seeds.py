@@ -1,7 +1,7 @@
 """Several seeds in one report: every number is the mean of what each seed has by itself."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
 from typing import Any
@@ -13,9 +13,16 @@ from .buckets import answer
 from .elements import MISSING, Cell, Plot, Section, Table
 from .main_results import INTRODUCTION
 
-_SEED = re.compile(r"@seed-([^@]+)$")
+_SEED = re.compile(r"@seed-([^@/]+)$")
 # Figures that are not drawn of means.
 _APART = ("Accuracy against tokens", "Budget curves by difficulty", "Checkpoints")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuses seeds in another spelling, which would pass for budgets."""
+    for name in names:
+        if re.search("@seed", name, re.IGNORECASE) and not _SEED.search(name):
+            raise ValueError(f"run {name!r}: a seed is the end of a name, spelled NAME@seed-SEED, such as GRPO@seed-0")
 
 
 def by_seed(runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -36,8 +43,7 @@ def average_sections(reports: Mapping[str, Sequence[Section]], reference: str | 
     first, *others = reports.values()
     about = (
         f"Means over {len(reports)} seeds ({', '.join(reports)}) with 95% intervals over them (Student's t), of "
-        "differences over pairs of one seed; pale curves are single seeds. A number that is the same for all keeps "
-        "its interval over problems."
+        "differences over pairs of one seed. A number that is the same for all has its interval over problems."
     )
     everything = [item for section in chain(*reports.values()) for item in section.items]
     for section in first if others else ():
@@ -45,8 +51,8 @@ def average_sections(reports: Mapping[str, Sequence[Section]], reference: str | 
         apart = [of[0].title for of in alike if of[0].title in _APART or len(of) < len(reports)]
         section.items = [_average_item(of, about) for of in alike if of[0].title not in apart]
         section.text = section.text.replace(INTRODUCTION, about)
-        if section.key == "answer" and section.items:
-            section.text = answer(section.items[0], reference)
+        if section.key == "answer" and (section.items or apart):
+            section.text = "" if apart else answer(section.items[0], reference)
         if apart:
             section.missing = f"Not averaged over seeds: {', '.join(apart)}. Reports of single seeds have them."
     return list(first)
@@ -62,6 +68,7 @@ def _average_item(items: Sequence[Any], about: str) -> Table | Plot:
     sentences = captions.replace(", over problems and not over trainings,", "").split(". ")
     caption = ". ".join([*dict.fromkeys(sentences), about])
     if isinstance(first, Plot):
+        caption += " Pale curves are single seeds." * (first.key == "dynamics")
         return Plot(first.key, first.title, caption, _average([item.data for item in items]), first.draw)
     rows = [{_words(row): row for row in table.rows} for table in items]
     words = [key for key in rows[0] if all(key in of for of in rows)]
@@ -83,8 +90,17 @@ def _average_cell(cells: Sequence[Cell]) -> Cell:
         return first
     if any(cell.value is None for cell in cells):
         return Cell(MISSING)
-    mean = over_seeds([cell.value for cell in cells])
+    mean = _over_seeds(cells)
     return first.again(Estimate(mean.value) if isinstance(first.value, int) else mean)  # counts have no interval
+
+
+def _over_seeds(found: Sequence[Cell | Estimate]) -> Estimate:
+    mean = over_seeds([each.value for each in found])
+    if not np.allclose([each.value for each in found], mean.value):
+        return mean
+    # Alike by chance, as shares of few problems are: Student's t would exclude everything else.
+    known = [each for each in found if each.low is not None]
+    return Estimate(mean.value, min((e.low for e in known), default=None), max((e.high for e in known), default=None))
 
 
 def _average(found: Sequence[Any]) -> Any:
@@ -98,7 +114,7 @@ def _average(found: Sequence[Any]) -> Any:
     if not isinstance(first, dict):
         return float(np.mean(found))
     if "low" in first:
-        return vars(over_seeds([each["value"] for each in found]))
+        return vars(_over_seeds([Estimate(**each) for each in found]))
     if "steps" in first:
         logged = [dict(zip(each["steps"], each["values"], strict=True)) for each in found]
         means = {step: float(np.mean([each[step] for each in logged])) for step in set.intersection(*map(set, logged))}
