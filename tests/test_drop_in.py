@@ -304,6 +304,13 @@ class OwnLoss(CodaGRPOTrainer):
         return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
 
 
+class OwnTerm(CodaGRPOTrainer):
+    """Has TRL's loss, but not that of its parent."""
+
+    def _compute_loss(self, model, inputs):
+        return 2 * GRPOTrainer._compute_loss(self, model, inputs)
+
+
 class OwnAdvantages(CodaGRPOTrainer):
     """One for each token, which TRL's loss takes, and more in a batch than tensors."""
 
@@ -313,12 +320,13 @@ class OwnAdvantages(CodaGRPOTrainer):
         return output | {"advantages": advantages, "texts": ["a"] * len(advantages), "nothing": None}
 
 
-@pytest.mark.parametrize("trainer", [OwnLoss, OwnAdvantages])
+@pytest.mark.parametrize("trainer", [OwnLoss, OwnTerm, OwnAdvantages])
 def test_a_class_that_overrides_what_sees_micro_batches_sees_those_of_trl(tiny_model, tmp_path, trainer):
     options = args(tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=4)
     trainer = trainer(tiny_model, right, options, PROMPTS)
     trainer.train()
     assert_shaped(trainer)
+    assert trainer.state.log_history[0]["grad_norm"] > 0
     assert not trainer._regroups
 
 

@@ -4,7 +4,8 @@ import importlib
 import math
 import re
 import sys
-from itertools import accumulate, combinations, pairwise
+from functools import partial
+from itertools import accumulate, combinations, pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -134,7 +135,7 @@ def test_gradients_are_trl_s(tiny_model, tmp_path, case):
     assert (skipped > 0) == (not trl_s_order and not CASES[case].get("beta"))
     assert max(map(math.prod, shapes)) <= 4 * 128  # what a micro-batch of four rollouts up to the limit holds
     assert sum(map(math.prod, shapes)) < sum(map(math.prod, trl_shapes)) and min(widths) <= 64
-    assert (set(rows) == {4}) == trl_s_order
+    assert (set(rows[-4:]) == {4}) == trl_s_order  # not those of old log-probabilities
     assert len(shapes) <= len(trl_shapes) - (case == "dapo")  # short rows fill fewer passes
 
 
@@ -155,6 +156,11 @@ def test_rows_without_an_advantage_can_stay(tiny_model, tmp_path):
     record, _ = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, rare=True, skip_zero_advantages=False)
     assert sum(row for row, _ in record.shapes) == 3 * 16
     assert "coda/skipped_token_ratio" not in record.logs[0]
+
+
+def test_a_step_without_rows_leaves_the_means_of_other_steps(tiny_model, tmp_path):
+    record, _ = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, rare=True, max_steps=2, logging_steps=2)
+    assert "entropy" in record.logs[0]
 
 
 def test_models_that_mind_padding_keep_trl_s(tiny_model, tmp_path, monkeypatch):
@@ -180,65 +186,113 @@ def test_gradients_are_trl_s_on_two_processes(tiny_model, tmp_path, sharding):
 
 
 class Whole(GRPOTrainer):
-    """Notes the share of tokens in rows with an advantage, and the mean entropy of these alone."""
+    """Notes the share of tokens in rows with an advantage, and the means of entropy and phi of these alone."""
 
     def _get_per_token_logps_and_entropies(self, *args, **kwargs):
         self.scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         return self.scores
 
+    def get_gamma_weights(self, **kwargs):
+        self.phi = super().get_gamma_weights(**kwargs)
+        return self.phi
+
     def _compute_loss(self, model, inputs):
         loss = super()._compute_loss(model, inputs)
-        mask = inputs["completion_mask"]
-        kept = mask * (inputs["advantages"] != 0).unsqueeze(1)
+        mask, rows = inputs["completion_mask"], inputs["advantages"] != 0
+        kept = mask * rows.unsqueeze(1)
         self._metrics["train"]["skipped"].append(1 - (kept.sum() / mask.sum()).item())
         self._metrics["train"]["entropy_of_kept"].append(((self.scores[1] * kept).sum() / kept.sum()).item())
+        if self.loss_type == "vespo":
+            self._metrics["train"]["phi_of_kept"].append(self.phi[rows].mean().item())
         return loss
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize("beta", [0.0, 0.1], ids=["skipping", "all rows"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"importance_sampling_level": "sequence"}, {"loss_type": "vespo"}],
+    ids=["token", "sequence", "vespo"],
+)
 @pytest.mark.slow
-def test_metrics_are_those_of_the_whole_optimizer_step(tiny_model, tmp_path, level, beta):
-    options = {"num_iterations": 2, "beta": beta, "importance_sampling_level": level, "epsilon": 0.001}
+def test_metrics_are_those_of_the_whole_optimizer_step(tiny_model, tmp_path, options, beta):
+    options = {"num_iterations": 2, "beta": beta, "epsilon": 0.001} | options
     whole = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 1}
     expected, _ = train(Whole, tiny_model, tmp_path, **options, **whole)
     found, _ = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, **options)
-    clipped = 0
-    names = {f"clip_ratio/{name}_mean": f"clip_ratio/{name}_mean" for name in ("low", "high", "region")}
+    ratios = [f"clip_ratio/{name}_mean" for name in ("low", "high", "region")]
+    if "loss_type" in options:
+        ratios = ["vespo/phi_seq_mean"]
+    names = {name: name for name in ratios}
     if beta:
         names |= {"entropy": "entropy", "kl": "kl"}
     else:
         names |= {"entropy": "entropy_of_kept", "coda/skipped_token_ratio": "skipped"}
+        names |= dict.fromkeys(names.keys() & {"vespo/phi_seq_mean"}, "phi_of_kept")
     for log, expected_log in zip(found.logs[:-1], expected.logs[:-1], strict=True):
         for name, other in names.items():
             if name in log:  # rows are left out when they are made, for all iterations
                 assert log[name] == pytest.approx(expected_log[other], rel=1e-4, abs=1e-7), name
-        clipped += log["clip_ratio/region_mean"]
-    assert clipped > 0 and names.keys() <= found.logs[0].keys()
+        assert (
+            log.get("clip_ratio/high_max", 0) <= expected_log.get("clip_ratio/high_max", 0) + 1e-7
+        )  # a mean of maxima
+    assert len({log[ratios[-1]] for log in found.logs[:-1]}) > 1 and names.keys() <= found.logs[0].keys()
 
 
-def test_evaluation_is_trl_s(tiny_model, tmp_path):
+@pytest.mark.parametrize("options", [{"beta": 0.1}, {"num_iterations": 2}], ids=["kl", "iterations"])
+def test_evaluation_is_trl_s(tiny_model, tmp_path, options):
     logs = []
     for trainer_class in (LengthGroupedGRPOTrainer, GRPOTrainer):
-        _, trainer = train(trainer_class, tiny_model, tmp_path, beta=0.1)
+        _, trainer = train(trainer_class, tiny_model, tmp_path, **options)
         logs.append(trainer.evaluate())
-    for name in ("eval_loss", "eval_kl", "eval_entropy"):
+    for name in ("eval_loss", "eval_entropy", *["eval_kl"] * ("beta" in options)):
         assert logs[0][name] == pytest.approx(logs[1][name], rel=1e-5)
 
 
 def test_an_empty_micro_batch_has_no_backward_pass(tiny_model, tmp_path, monkeypatch):
-    """DeepSpeed's engine would take it for the first of a step."""
-    passes, backward = [], Accelerator.backward
+    """DeepSpeed's engine would take it for the first of a step. Nor has it a minimum or maximum, but a share of 0."""
+    passes, backward, values, log = [], Accelerator.backward, [], GRPOTrainer.log
     monkeypatch.setattr(Accelerator, "backward", lambda self, loss: (passes.append(loss), backward(self, loss)))
-    record, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+
+    def note(self, logs, *others):
+        values.append([len(self._metrics["train"][f"clip_ratio/{name}"]) for name in ("high_mean", "high_max")])
+        log(self, logs, *others)
+
+    monkeypatch.setattr(GRPOTrainer, "log", note)
+    record, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, beta=0.1)
     assert len(passes) == len(record.shapes) < trainer.state.global_step * trainer.args.gradient_accumulation_steps
+    means, maxima = zip(*values[:-1], strict=True)
+    assert set(means) == {trainer.args.gradient_accumulation_steps} and sum(maxima) == len(passes)
 
 
-def test_rows_stay_in_place_for_a_loss_that_nothing_is_known_of(tiny_model, tmp_path):
+def test_gradient_checkpointing_stays_as_it_was_set(tiny_model, tmp_path):
+    """It pauses while old log-probabilities are computed."""
+    reentrant = {"use_reentrant": True}  # not the default
+    options = {"num_iterations": 2, "gradient_checkpointing": True, "gradient_checkpointing_kwargs": reentrant}
+    _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path, **options)
+    assert trainer.model.model.layers[0]._gradient_checkpointing_func.keywords == reentrant
+
+
+def test_rows_stay_in_place_for_a_loss_that_nothing_is_known_of_and_for_the_router_s(tiny_model, tmp_path):
     _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
     assert trainer._regroups
-    trainer.loss_type = "of a newer TRL"
+    trainer.aux_loss_enabled = True  # of a mixture of experts
     assert not trainer._regroups
+    trainer.aux_loss_enabled, trainer.loss_type = False, "of a newer TRL"
+    assert not trainer._regroups
+
+
+class Model:
+    """Notes what it is called with, and answers nothing but zeros."""
+
+    def __call__(self, **inputs):
+        self.inputs = inputs
+        zeros = torch.zeros(inputs["input_ids"].shape)
+        logits = zeros.unsqueeze(2).expand(-1, -1, 100)  # for TRL 1.14
+        return SimpleNamespace(log_probs=zeros, entropy=zeros, logits=logits, aux_loss=torch.tensor(0.5))
+
+
+INPUT_IDS = torch.ones(2, 10, dtype=torch.long)
+MASK = torch.tensor([[0] * 3 + [1] * 7, [1] * 5 + [0] * 5])
 
 
 @pytest.mark.parametrize("images", [{}, {"pixel_values": torch.rand(2, 3), "num_images": [1, 1]}])
@@ -246,18 +300,47 @@ def test_vision_language_models_stay_as_they_are_with_and_without_images(tiny_mo
     """A process whose batch has images would leave one that gathers, as its batch has none, waiting for ever."""
     _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
     assert trainer._regroups
-    trainer._is_vlm = True
-    seen = {}
-
-    def model(**inputs):
-        seen.update(inputs)
-        return SimpleNamespace(log_probs=torch.zeros(2, 9), logits=torch.zeros(2, 7, 3))  # the latter for TRL 1.14
-
-    input_ids = torch.ones(2, 10, dtype=torch.long)
-    mask = torch.tensor([[0] * 3 + [1] * 7, [1] * 5 + [0] * 5])
-    trainer._get_per_token_logps_and_entropies(model, input_ids, mask, 6, **images)
-    assert seen["attention_mask"].equal(mask) and ("pixel_values" in seen) == bool(images)
+    trainer._is_vlm, model = True, Model()
+    trainer._get_per_token_logps_and_entropies(model, INPUT_IDS, MASK, 6, batch_size=1, **images)
+    assert model.inputs["attention_mask"].equal(MASK[1:]) and ("pixel_values" in model.inputs) == bool(images)
     assert not trainer._regroups
+
+
+def test_a_model_gets_trl_s_positions_and_a_mask_only_where_it_needs_one(tiny_model, tmp_path):
+    _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+    rows, model = LeftAligned.of(INPUT_IDS, MASK, 6, trainer._width_multiple), Model()
+    for attention, aux_loss in product(["sdpa", "flash_attention_2"], [False, True]):
+        trainer.model.config._attn_implementation = attention
+        *_, found = trainer._get_per_token_logps_and_entropies(
+            model, INPUT_IDS, MASK, 6, compute_entropy=True, compute_aux_loss=aux_loss
+        )
+        assert found == (0.5 if aux_loss else None)
+        assert model.inputs["position_ids"].equal(rows.position_ids)
+        mask = model.inputs["attention_mask"]
+        assert mask.equal(rows.attention_mask) if aux_loss or attention != "sdpa" else mask is None
+
+
+def test_old_log_probabilities_wait_unless_those_of_vllm_need_them(tiny_model, tmp_path):
+    _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+    for trainer.use_vllm, trainer.vllm_importance_sampling_correction in product([False, True], repeat=2):
+        logps, _, _ = trainer._get_per_token_logps_and_entropies(Model(), INPUT_IDS, MASK, 6, batch_size=1)
+        assert (logps is None) != (trainer.use_vllm and trainer.vllm_importance_sampling_correction)
+
+
+def test_a_micro_batch_holds_what_rows_of_the_limit_would(tiny_model, tmp_path):
+    _, trainer = train(LengthGroupedGRPOTrainer, tiny_model, tmp_path)
+    widths = torch.tensor([32] * 8)
+    assert list(map(len, trainer._plan(widths, 2))) == [8]  # the limit is 128 tokens
+    trainer.args.max_completion_length = None
+    assert list(map(len, trainer._plan(widths, 2))) == [2] * 4
+    trainer.args.max_completion_length, trainer.pad_to_multiple_of = 128, 24
+    assert trainer._width_multiple == 48
+
+
+def test_cheap_passes_make_no_more_micro_batches_than_trl_has(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr("coda_trl.length_grouping.trainer.cheapest_fill", partial(cheapest_fill, pass_cost=1))
+    runs = [train(cls, tiny_model, tmp_path, beta=0.1)[0] for cls in (LengthGroupedGRPOTrainer, GRPOTrainer)]
+    assert_same(*map(vars, runs))
 
 
 def test_a_metric_of_a_reward_function_is_not_taken_for_trl_s(tiny_model, tmp_path):

@@ -212,7 +212,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
         plan = self._plan(widths, self.args.per_device_train_batch_size, most=len(batches))
         micro_batches = [trim(batch, self._width_multiple) for batch in regroup(batches, plan)]
 
-        tokens = torch.stack([num_tokens, *(_loss_mask(batch).sum() for batch in micro_batches)]).float()
+        tokens = torch.stack([num_tokens, *(_loss_mask(batch).sum() for batch in micro_batches)])
         num_tokens, *tokens = self.accelerator.reduce(tokens).tolist()
         if self._skips:
             self._metrics["train"]["coda/skipped_token_ratio"].append(1 - sum(tokens) / max(num_tokens, 1))
@@ -262,24 +262,18 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             return super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, batch_size=batch_size, **options, **images
             )
-        if batch_size is None:
+        if batch_size is None or compute_entropy or compute_aux_loss:  # a micro-batch
             return self._score(model, input_ids, attention_mask, logits_to_keep, **options)
         # Old log-probabilities can wait until advantages are known, unless TRL needs them to correct for vLLM's.
-        if self._skips and self.model.training and not (self.use_vllm and self.vllm_importance_sampling_correction):
+        if self._skips and not (self.use_vllm and self.vllm_importance_sampling_correction):
             self._old_logps_are_due = True
             return None, None, None
 
         plan = self._plan(padded_widths(attention_mask, self._width_multiple), batch_size)
-        scores = [
-            self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options) for rows in plan
+        logps = [
+            self._score(model, input_ids[rows], attention_mask[rows], logits_to_keep, **options)[0] for rows in plan
         ]
-        logps, entropies, aux_losses = zip(*scores, strict=True)
-        back = torch.cat(plan).argsort()
-        return (
-            torch.cat(logps)[back],
-            torch.cat(entropies)[back] if compute_entropy else None,
-            torch.stack(aux_losses).mean() if compute_aux_loss else None,
-        )
+        return torch.cat(logps)[torch.cat(plan).argsort()], None, None
 
     def _score(self, model, input_ids, attention_mask, logits_to_keep, compute_entropy, compute_aux_loss):
         """One forward pass, as wide as its longest row."""

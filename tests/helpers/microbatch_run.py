@@ -26,7 +26,8 @@ PROMPTS = Dataset.from_dict(
 LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
 # What differs from the defaults in each case.
 CASES = {
-    **{loss: {"loss_type": loss} for loss in ("dapo", "cispo", "grpo", "dr_grpo", "sapo", "bnpo")},
+    **{loss: {"loss_type": loss} for loss in ("dapo", "cispo", "grpo", "dr_grpo", "sapo")},
+    "bnpo": {"loss_type": "bnpo", "num_iterations": 2, "epsilon": 0.01},
     "vespo": {"loss_type": "vespo", "beta": 0.1},
     "luspo": {"loss_type": "luspo", "importance_sampling_level": "sequence"},
     "kl": {"beta": 0.1},
