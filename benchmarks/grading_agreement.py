@@ -32,6 +32,8 @@ def main() -> None:
     cases = [case for file in parser.parse_args().files for case in read_cases(file)]
     found = [(final_answer(case["completion"]), case["gold"]) for case in cases]
     counts = Counter((rf"\boxed{{{answer}}}", rf"\boxed{{{gold}}}") for answer, gold in found if answer is not None)
+    if not counts:
+        parser.error("no answer has a box")
     with GradingPool() as pool:
         ours = [grade.verdict is True for grade in pool.grade(*zip(*counts, strict=True))]
     with Pool() as pool:

@@ -8,7 +8,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig
 
-from .data.prompts import asks_for_box
+from .data.prompts import INSTRUCTION, asks_for_box
 from .rewards import READ_A_BOX
 
 # Arguments that the trainers give reward functions beside the columns of the data set.
@@ -69,7 +69,7 @@ def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | No
         return None
     return (
         f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
-        "writes one anyway, append `coda_trl.data.INSTRUCTION` to every prompt."
+        f'writes one anyway, append "{INSTRUCTION}" (`coda_trl.data.INSTRUCTION`) to every prompt.'
     )
 
 

@@ -73,7 +73,8 @@ def test_answers_that_math_verify_judges_otherwise_are_shown(monkeypatch, tmp_pa
     cases = [{"id": 0, "completion": completion, "gold": gold} for completion, gold in [*pairs, ("no box", "2")]]
     write_lines(tmp_path / "cases.jsonl", cases)
     monkeypatch.setattr("sys.argv", ["grading_agreement", str(tmp_path / "cases.jsonl")])
-    __import__("grading_agreement").main()
+    main = __import__("grading_agreement").main
+    main()
     first, second, *counts = capsys.readouterr().out.splitlines()
     assert first.startswith("1 x right for math-verify only") and second.startswith("1 x right for us only")
     assert counts == [
@@ -81,3 +82,7 @@ def test_answers_that_math_verify_judges_otherwise_are_shown(monkeypatch, tmp_pa
         "both right 1, both wrong 0",
         "right for us only 1, for math-verify only 1",
     ]
+    write_lines(tmp_path / "cases.jsonl", cases[-1:])
+    with pytest.raises(SystemExit):
+        main()
+    assert "no answer has a box" in capsys.readouterr().err

@@ -246,6 +246,13 @@ def test_a_queue_trains_evaluates_and_records_every_run_once(make_queue, tmp_pat
     assert again.call.calls == [("train", "coda-1"), ("evaluate", "coda-1")]
 
 
+def test_a_queue_without_problems_says_how_to_get_them(tmp_path, capsys):
+    """It copied the start, and failed at its first evaluation, for a file."""
+    with pytest.raises(SystemExit):
+        queue.read_command_line(["--model", "tiny", "--runs", "grpo-0", "--work", str(tmp_path)])
+    assert f"python -m experiments.math.data --out {tmp_path / 'data'}" in capsys.readouterr().err
+
+
 def test_a_run_that_fails_does_not_stop_the_others_and_resumes(make_queue, tmp_path):
     failing = 2 * [("train", "grpo-0"), ("evaluate", "coda-0")] + [("train", "vlp-0")]  # each is tried once more
     first = make_queue("--runs", "grpo-0", "coda-0", "vlp-0", failing=failing)

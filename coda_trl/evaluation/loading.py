@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
 from ..data.loading import name_of
-from ..data.prompts import asks_for_box
+from ..data.prompts import INSTRUCTION, asks_for_box
 from ..grading import Grade, default_pool
 from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.problems import as_row
@@ -69,7 +69,7 @@ def load_benchmark(
         if name == "custom" and not asks_for_box(dataset[0]["prompt"]):
             logger.warning(
                 "The grader reads the last `\\boxed{}` of an answer, but the first prompt of %s asks for none: "
-                "append `coda_trl.data.INSTRUCTION` to every prompt.", location,
+                'append "%s" (`coda_trl.data.INSTRUCTION`) to every prompt.', location, INSTRUCTION,
             )  # fmt: skip
     else:
         raise DataError(

@@ -270,6 +270,8 @@ def read_command_line(argv: Sequence[str] | None = None) -> argparse.Namespace:
     unknown = [name for name in args.runs if split(name)[0] not in known]
     if unknown:
         parser.error(f"no recipe for {', '.join(unknown)} in {RECIPES}")
+    if not (data := args.work / "data").is_dir():
+        parser.error(f"there are no problems in {data}: python -m experiments.math.data --out {data}")
     if args.jobs % args.cards:
         parser.error(f"--jobs {args.jobs} must be a multiple of --cards {args.cards}")
     if Path(args.model).is_dir():
