@@ -21,10 +21,11 @@ import coda_trl.report.page
 from coda_trl.analysis import best_budget, best_budgets, budget_curve
 from coda_trl.evaluation import Estimate, load_samples
 from coda_trl.report import build_report
-from coda_trl.report.elements import Cell, Table, difference, number, tokens
+from coda_trl.report.elements import Cell, Table, difference, number, percent, tokens
 from coda_trl.report.optimality import draw_best_budgets
 from coda_trl.report.render import latex, markdown
 from coda_trl.report.runs import COUNTS, load_run
+from coda_trl.report.seeds import _average_cell
 from coda_trl.resuming import check_settings, fixed_settings
 
 ROOT = Path(__file__).parents[1]
@@ -706,6 +707,11 @@ def test_seeds_that_agree_by_chance_have_an_interval_over_problems(report):
     for row in ("A", "Δ A"):
         found = column(content["tables"]["accuracy"], "b", row)
         assert found["low"] < found["value"] < found["high"], row
+
+
+def test_seeds_that_agree_but_for_rounding_have_no_interval_without_problems_enough():
+    seeds = [percent(Estimate(1.0)), percent(Estimate(1 - 2e-16))]
+    assert (_average_cell(seeds).text, _average_cell(seeds).interval) == ("100.0", "")
 
 
 def test_seeds_with_other_benchmarks_show_no_answer_of_one_seed(report):

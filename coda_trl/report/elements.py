@@ -128,7 +128,13 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
 
 def percent(result: Estimate | float) -> Cell:
     """A cell for a share, in percent."""
-    return replace(number(result, 100), again=lambda of: number(Estimate(of.value, max(0, of.low), min(100, of.high))))
+
+    def again(mean: Estimate) -> Cell:
+        if mean.low is None:
+            return number(mean)
+        return number(Estimate(mean.value, max(0, mean.low), min(100, mean.high)))
+
+    return replace(number(result, 100), again=again)
 
 
 def tokens(result: Estimate | float) -> Cell:
