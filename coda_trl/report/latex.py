@@ -71,7 +71,7 @@ def latex_main_results(
     if any(table.differences for tables in models.values() for table in tables):
         caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
     if intervals:
-        over = "seeds (Student's t)" if seeds else "problems"
+        over = "seeds (Student's t; where all agree, over problems)" if seeds else "problems"
         caption += f" 95% intervals over {over} in brackets; ≈ marks a change whose interval holds 0."
     return _float("table*", "main_results", caption, frame)
 

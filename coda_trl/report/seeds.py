@@ -42,8 +42,8 @@ def average_sections(reports: Mapping[str, Sequence[Section]], reference: str | 
     """The sections of one report for those of every seed."""
     first, *others = reports.values()
     about = (
-        f"Means over {len(reports)} seeds ({', '.join(reports)}) with 95% intervals over them (Student's t), of "
-        "differences over pairs of one seed. A number that is the same for all has its interval over problems."
+        f"Means over {len(reports)} seeds ({', '.join(reports)}) with 95% intervals over them (Student's t; where all "
+        "agree, over problems), of differences over pairs of one seed."
     )
     everything = [item for section in chain(*reports.values()) for item in section.items]
     for section in first if others else ():
