@@ -497,6 +497,10 @@ def run_command(monkeypatch, arguments):
         ("A@Seed-0=run", "run 'A@Seed-0': a seed is the end"),
         ("A@seed-0/B=run", "run 'A@seed-0/B': a seed is the end"),
         ("A@seed-0@checkpoint-5=run", "run 'A@seed-0@checkpoint-5': a seed is the end"),
+        (
+            "4B/A=run 8B/A@seed-0=run 8B/A@seed-1=run 8B/B@seed-0=run",
+            "error: model '8B': run 'B' of seed '1' is missing",
+        ),
         ("A=log A@seed-0=run", "run 'A' of seed '0' is given with and without its seed"),
         ("A=log --group AIME", "error: --group 'AIME': give a name and its benchmarks, such as AIME=aime24,aime25"),
     ],
@@ -697,6 +701,12 @@ def test_seeds_may_have_other_problems(report):
     shown = [row[0]["text"] for row in content["tables"]["difficulty_buckets"]["rows"]]
     assert [bucket["name"] for bucket in drawn] == shown and "0–10%" not in shown
     assert "Not in every seed: 0–10% CODA" in text
+
+
+def test_a_model_of_one_seed_beside_one_of_several_counts_as_one(tmp_path, report):
+    runs = {f"4B/A@seed-{seed}": solved(4 + seed, 9) for seed in range(2)} | {"8B/A": solved(4, 9)}
+    report(runs, None)
+    assert "means over 2 and 1 seeds." in (tmp_path / "report" / "tables" / "main_results.tex").read_text()
 
 
 def test_seeds_that_agree_by_chance_have_an_interval_over_problems(report):

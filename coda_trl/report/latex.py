@@ -65,9 +65,9 @@ def latex_main_results(
             lines += _main_rows([tables[part] for part in block], columns, change_of, intervals)
         frame += [r"\par\medskip"] if frame else []
         frame += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", lines)]
-    captions = " ".join(table.caption for tables in models.values() for table in tables)
-    seeds = " and ".join(dict.fromkeys(re.findall(r"over (\d+ seeds)", captions)))
-    caption = "Accuracy (mean@n, in percent) and tokens per answer" + (f", means over {seeds}." if seeds else ".")
+    counts = dict.fromkeys([*re.findall(r"over (\d+) seeds", of[0].caption), "1"][0] for of in models.values())
+    seeds = "" if [*counts] == ["1"] else f", means over {' and '.join(counts)} seeds"
+    caption = f"Accuracy (mean@n, in percent) and tokens per answer{seeds}."
     if any(table.differences for tables in models.values() for table in tables):
         caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
     if intervals:

@@ -107,8 +107,11 @@ def build_report(
     if len(models) < 2 or "" in models:
         models = {"": dict(runs)}
     named = [("reference", reference), ("change_of", change_of), *(("difficulty_run", name) for name in difficulty)]
-    for part in models.values():
-        _check(part, named)
+    for model, part in models.items():
+        try:
+            _check(part, named)
+        except ValueError as error:
+            raise ValueError(f"model {model!r}: {error}" if model else str(error)) from error
     out.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
         if "" in models:
