@@ -20,7 +20,7 @@ from small_training import train as small_train
 from trl import GRPOTrainer
 
 from coda_trl.length_grouping import LengthGroupedGRPOTrainer
-from coda_trl.length_grouping.microbatch import LeftAligned, cheapest_fill
+from coda_trl.length_grouping.microbatch import LeftAligned, blank, cheapest_fill, trim
 
 WIDTHS = st.lists(st.integers(1, 3000), min_size=1, max_size=80).map(lambda widths: sorted(widths, reverse=True))
 
@@ -50,7 +50,7 @@ def test_no_other_cut_is_cheaper(widths, budget, pass_cost):
                 assert found <= cost(widths, counts, pass_cost)
 
 
-@given(WIDTHS, st.integers(1, 8))
+@given(WIDTHS.map(lambda widths: [100 * width for width in widths]), st.integers(1, 8))
 def test_cheapest_fill_makes_no_more_micro_batches_than_there_were(widths, rows):
     batches = -(-len(widths) // rows)
     counts = cheapest_fill(widths, rows * widths[0], most=batches, pass_cost=1)
@@ -99,6 +99,23 @@ def test_left_aligned_rows_hold_every_token_and_come_back(rows, multiple):
     assert (aligned.input_ids * aligned.completion_mask).sum() == completion.sum()
     # No token to score lies before the columns that are kept, or TRL would pass over it.
     assert not aligned.completion_mask[:, : -aligned.logits_to_keep].any()
+
+
+def test_blank_rows_keep_one_token_and_the_batch_stays():
+    batch = {"prompt_mask": torch.ones(2, 3), "completion_mask": torch.ones(2, 2)}
+    found = blank(batch, torch.tensor([True, False]))
+    assert found["prompt_mask"].tolist() == [[0, 0, 1], [1, 1, 1]]
+    assert found["completion_mask"].tolist() == [[0, 0], [1, 1]]
+    assert batch["prompt_mask"].all()
+
+
+def test_trimming_leaves_prompts_that_are_longer_than_completions():
+    found = trim({"prompt_ids": torch.ones(1, 200), "completion_mask": torch.eye(1, 100), "count": torch.ones(())}, 8)
+    assert {name: tuple(value.shape) for name, value in found.items()} == {
+        "prompt_ids": (1, 200),
+        "completion_mask": (1, 16),
+        "count": (),
+    }
 
 
 def assert_same(found: dict, expected: dict):
