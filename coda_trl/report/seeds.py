@@ -68,7 +68,7 @@ def _average_item(items: Sequence[Any], about: str) -> Table | Plot:
     sentences = captions.replace(", over problems and not over trainings,", "").split(". ")
     caption = ". ".join([*dict.fromkeys(sentences), about])
     if isinstance(first, Plot):
-        caption += " Pale curves are single seeds." * (first.key == "dynamics")
+        caption += " Pale curves are single seeds." * (first.key != "token_ratio")  # bars
         return Plot(first.key, first.title, caption, _average([item.data for item in items]), first.draw)
     rows = [{_words(row): row for row in table.rows} for table in items]
     words = [key for key in rows[0] if all(key in of for of in rows)]
