@@ -688,7 +688,7 @@ def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
     assert "CODA against GRPO: on " in text and "Means over 3 seeds (0, 1, 2)" in text
     assert "Not averaged over seeds: Accuracy against tokens." in text and "over trainings" not in text
     assert ". ." not in text
-    curves = {"dynamics", "gates", "regimes"} & content["figures"].keys()
+    curves = {"dynamics", "gates", "regimes", "evaluation"} & content["figures"].keys()
     assert curves and text.count("Pale curves are single seeds.") == len(curves), "and not beneath tables and bars"
     assert "<h3>start</h3>" in text and "<h3>CODA@seed-2</h3>" in text
     tex = (tmp_path / "report" / "tables" / "main_results.tex").read_text()
