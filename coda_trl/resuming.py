@@ -97,7 +97,7 @@ def fixed_settings(args: TrainingArguments, *others: Any) -> dict[str, Any]:
 def check_settings(output_dir: str, settings: dict[str, Any], resumes: bool) -> str | None:
     """Compares a resumed run with `settings.json`, which new runs write. Returns what is wrong, if anything."""
     path = Path(output_dir, SETTINGS_FILE)
-    if not (resumes and path.exists() and path.stat().st_size):
+    if not (resumes and path.stat().st_size):
         path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
         return None
     try:

@@ -19,7 +19,8 @@ from small_training import launch, logs, make, odd, right, table, train
 from train_script import PATH, TRAIN, write_recipe
 from trl import GRPOTrainer
 
-from coda_trl.resuming import check_settings, find_damage, find_last_complete_checkpoint
+from coda_trl import CodaGRPOConfig
+from coda_trl.resuming import check_settings, find_damage, find_last_complete_checkpoint, is_finished
 
 
 def assert_finite(trainer) -> None:
@@ -210,6 +211,20 @@ def test_a_file_that_the_system_does_not_give_is_damage(checkpoint):
     (checkpoint / "scheduler.pt").unlink()
     (checkpoint / "scheduler.pt").symlink_to("gone")
     assert find_damage(checkpoint).startswith("scheduler.pt cannot be read")
+
+
+def test_a_run_is_finished_by_the_steps_or_epochs_that_are_asked_for(checkpoint, tmp_path):
+    def finished(**length):
+        return is_finished(str(checkpoint), CodaGRPOConfig(str(tmp_path), use_cpu=True, bf16=False, **length))
+
+    assert finished(max_steps=1) and not finished(max_steps=2)
+    (tmp_path / "trainer_state.json").write_text('{"epoch": ')  # by a full disk
+    assert not finished(max_steps=2)
+    state = json.loads((checkpoint / "trainer_state.json").read_text()) | {"max_steps": 4, "num_train_epochs": 2}
+    (checkpoint / "trainer_state.json").write_text(json.dumps(state))
+    assert not finished(num_train_epochs=2)
+    (checkpoint / "trainer_state.json").write_text(json.dumps(state | {"global_step": 4}))
+    assert finished(num_train_epochs=1.5) and not finished(num_train_epochs=3)
 
 
 def test_settings_of_a_run_are_compared_when_it_resumes_but_for_those_that_it_did_not_have(tmp_path):
