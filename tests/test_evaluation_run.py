@@ -111,12 +111,15 @@ def test_samples_do_not_depend_on_their_batch_nor_on_how_many_there_are(tiny_mod
     assert len({completion for completion, *_ in many.values()}) > 10  # and they do differ from each other
 
 
-def test_padding_does_not_change_what_the_model_sees(tiny_model, tmp_path):
-    prompts = ["1", "1 + 2 + 3 + 4 + 5 + 6 ="]
-    mixed = Benchmark("mixed", [{"prompt": ask(text), "solution": "1"} for text in prompts], grade)
-    evaluate(settings(tiny_model, tmp_path / "alone", n=1, temperature=0, batch_size=1), [mixed])
-    evaluate(settings(tiny_model, tmp_path / "together", n=1, temperature=0, batch_size=2), [mixed])
-    assert by_key(tmp_path / "alone") == by_key(tmp_path / "together")
+def test_the_longest_prompt_comes_first_and_padding_is_masked(tiny_model, monkeypatch):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_model), AutoTokenizer.from_pretrained(tiny_model)
+    engine = TransformersEngine(model, tokenizer, SamplingSettings(0.0, 1.0, 2), [tokenizer.eos_token_id])
+    seen, generate = {}, model.generate
+    monkeypatch.setattr(model, "generate", lambda **inputs: seen.update(inputs) or generate(**inputs))
+    list(engine.generate([Request("b", "short", (7,), 0, 1, 0), Request("b", "long", (8, 9, 10), 0, 1, 0)]))
+    pad = tokenizer.pad_token_id
+    assert seen["input_ids"].tolist() == [[8, 9, 10], [pad, pad, 7]]
+    assert seen["attention_mask"].tolist() == [[1, 1, 1], [0, 0, 1]]
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.6)])
