@@ -12,6 +12,7 @@ from datasets import Dataset
 from small_training import SETTINGS, run_and_leave
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer
+from coda_trl.rewards import accuracy_reward, choice_reward
 
 ROLLOUTS, GROUP_SIZE, STEPS = 30, 6, 2
 PROMPTS = Dataset.from_dict({"prompt": [f"{n} + 3 =" for n in range(10)], "n_gold": [5 + n for n in range(10)]})
@@ -36,7 +37,21 @@ def verdict(completions, verdict, **kwargs):
     return verdict
 
 
+def check_that_one_process_warns(model: str, folder: Path) -> None:
+    """Of a prompt that asks for no box, and of two rewards that judge correctness."""
+    args = CodaGRPOConfig(str(folder), **SETTINGS | {"num_generations": 2})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer = CodaGRPOTrainer(
+            model, [accuracy_reward, choice_reward], args, PROMPTS.add_column("solution", [1] * 10)
+        )
+    texts = [str(each.message) for each in caught]
+    found = sum(text.startswith(("`accuracy_reward` reads", "Of the reward functions")) for text in texts)
+    assert found == 2 * trainer.accelerator.is_main_process, texts
+
+
 def main(model: str, folder: Path, processes: int) -> None:
+    check_that_one_process_warns(model, folder)
     for method, scale_rewards in (("coda", "group"), ("l1_max", "none")):
         sizes = {"per_device_train_batch_size": ROLLOUTS // processes, "num_generations": GROUP_SIZE}
         options = SETTINGS | sizes | {"max_steps": STEPS, "log_completions": True, "scale_rewards": scale_rewards}
