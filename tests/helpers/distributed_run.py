@@ -39,7 +39,7 @@ def verdict(completions, verdict, **kwargs):
 
 def check_that_one_process_warns(model: str, folder: Path) -> None:
     """Of a prompt that asks for no box, and of two rewards that judge correctness."""
-    args = CodaGRPOConfig(str(folder), **SETTINGS | {"num_generations": 2})
+    args = CodaGRPOConfig(str(folder), **SETTINGS)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trainer = CodaGRPOTrainer(
