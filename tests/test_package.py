@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import coda_trl
 from coda_trl import train
@@ -39,6 +40,13 @@ def test_every_package_that_is_imported_is_a_dependency():
     assert len(declared) == len(required), "two extras want different versions of one package"
     declared = {{"pyyaml": "yaml"}.get(name, name).replace("-", "_") for name in declared}
     assert imported - set(sys.stdlib_module_names) - {"coda_trl"} - declared == set()
+
+
+def test_the_environment_with_vllm_has_every_dependency():
+    """It is installed without looking at dependencies."""
+    lines = (ROOT / "tests/with_vllm/requirements.txt").read_text().splitlines()
+    pinned = {canonicalize_name(Requirement(line).name) for line in lines if not line.startswith("#")} | {"torch"}
+    assert {canonicalize_name(Requirement(each).name) for each in PYPROJECT["project"]["dependencies"]} <= pinned
 
 
 @pytest.mark.parametrize("target", [*PYPROJECT["project"]["scripts"].values(), "coda_trl.grading.__main__:main"])
