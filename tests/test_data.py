@@ -356,6 +356,13 @@ def test_what_is_written_like_a_file_is_not_looked_for_on_the_hub(tmp_path, monk
     assert not is_local("openai/gsm8k") and not is_local("gone")
 
 
+def test_a_missing_file_names_the_files_beside_it_but_no_folders(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "here.jsonl").touch()
+    with pytest.raises(DataError, match=r"Files in .*: here\.jsonl\.$"):
+        load_source(f"amc23={tmp_path / 'gone.jsonl'}")
+
+
 def test_an_unreachable_hub_is_told_apart_and_names_the_way_out():
     with pytest.raises(DatasetUnavailableError, match=r"agentica-org/DeepScaleR-Preview-Dataset.*NAME=PATH"):
         load_training_set("mixed")

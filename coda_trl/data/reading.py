@@ -62,7 +62,7 @@ def _read_hub(name: str, config: str | None, split: str) -> list[Row]:
 def read_file(path: Path) -> list[Row]:
     """Reads all rows of a local file, see [`read_rows`]."""
     if not path.is_file():
-        beside = sorted(p.name for p in path.parent.glob("*"))
+        beside = sorted(p.name for p in path.parent.glob("*") if p.is_file())
         raise DataError(f"There is no file {path}. Files in {path.parent}: {', '.join(beside[:20]) or 'none'}.")
     if not path.name.endswith(SUFFIXES):
         raise DataError(f"{path} is of no known kind. Known endings: {', '.join(SUFFIXES)}.")
