@@ -8,7 +8,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig
 
-from .data.prompts import INSTRUCTION, asks_for_box
+from .data.prompts import missing_box
 from .rewards import READ_A_BOX
 
 # Arguments that the trainers give reward functions beside the columns of the data set.
@@ -65,12 +65,7 @@ def _check_call(reward: Callable, name: str, argument: str, columns: Sequence[st
 def find_missing_box(names: Sequence[str], prompt: str | list[dict]) -> str | None:
     """A warning if a reward reads a box that the data set's first prompt does not ask for."""
     name = next((name for name in names if name in READ_A_BOX), None)
-    if name is None or asks_for_box(prompt):
-        return None
-    return (
-        f"`{name}` reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
-        f'writes one anyway, append "{INSTRUCTION}" (`coda_trl.data.INSTRUCTION`) to every prompt.'
-    )
+    return name and missing_box(f"`{name}`", prompt)
 
 
 def check_budget_column(method: str, columns: Collection[str]) -> None:

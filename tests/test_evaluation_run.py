@@ -460,7 +460,7 @@ def test_the_ladder_and_files_are_benchmarks_by_name(tmp_path, caplog):
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"question": "What is 1 + 1?", "gold": "2"}) + "\n")
     mine = load_benchmark(f"custom={path}", token_budget=512, columns=("question", "gold"))
-    assert "the first prompt of" in caplog.text
+    assert "The grader of custom=" in caplog.text and "the first prompt asks for none" in caplog.text
     path.write_text(json.dumps({"prompt": "What is 1 + 1?", "solution": "2"}) + "\n")
     assert mine.name == "mine"
     assert mine.problems[0]["prompt"][-1]["content"] == "What is 1 + 1? Think for 512 tokens."

@@ -22,9 +22,9 @@ from experiments.files import fill, read_results, record
 from experiments.ladder import matrix, rebuild, reproduce, testbed
 from experiments.ladder.claims import Claim, Measure, claims_table
 from experiments.ladder.repetition import ENOUGH, compared, counts_table, numbers
-from experiments.ladder.results import Results, change, new_run, over_seeds
+from experiments.ladder.results import Results, change, new_run, over_seeds_and_problems
 from experiments.ladder.summaries import summarise_samples, thin_log
-from experiments.ladder.tables import all_tables
+from experiments.ladder.tables import METHODS, all_tables, line_styles
 
 ROOT = Path(__file__).parent.parent
 
@@ -209,7 +209,7 @@ def rows(generator: np.random.Generator, seeds: int, spread: float, problems: fl
 @pytest.mark.parametrize(("spread", "problems"), [(1.0, 0.0), (1.0, 1.0), (0.1, 1.0)])
 def test_interval_covers_the_truth_as_often_as_it_says(seeds, spread, problems):
     generator = np.random.default_rng(0)
-    intervals = [over_seeds(rows(generator, seeds, spread, problems)) for _ in range(600)]
+    intervals = [over_seeds_and_problems(rows(generator, seeds, spread, problems)) for _ in range(600)]
     assert 0.92 <= np.mean([found.low <= 0 <= found.high for found in intervals]) <= 0.99
 
 
@@ -235,13 +235,17 @@ def test_new_runs_on_the_same_problems_fall_inside_as_often_as_it_says(seeds, ru
 @pytest.mark.parametrize(("runs", "share"), [(1, 0.68), (5, 0.88)])
 def test_an_interval_for_the_mean_is_none_for_new_seeds(runs, share):
     """The page says how often new seeds fall inside, so that nobody expects 95%."""
-    assert share_inside(over_seeds, 5, runs, 0.0) == pytest.approx(share, abs=0.03)
+    assert share_inside(over_seeds_and_problems, 5, runs, 0.0) == pytest.approx(share, abs=0.03)
+
+
+def test_a_run_that_is_new_in_the_matrix_can_be_drawn():
+    assert line_styles([*METHODS, "new"])["new"] not in line_styles(METHODS).values()
 
 
 def test_a_single_seed_has_no_interval_unless_nothing_was_trained():
     one = rows(np.random.default_rng(2), 1, 1.0, 1.0)
-    assert over_seeds(one).low is None
-    assert over_seeds(one, has_seeds=False).low is not None
+    assert over_seeds_and_problems(one).low is None
+    assert over_seeds_and_problems(one, has_seeds=False).low is not None
     assert new_run(one).low is None
 
 

@@ -28,9 +28,14 @@ def choice_prompt(question: str, labels: list[str], options: list[str]) -> Messa
     return [{"role": "user", "content": f"{question}\n\n{lines}\n\n{INSTRUCTION} {letters}"}]
 
 
-def asks_for_box(prompt: str | Messages) -> bool:
-    """Whether a prompt mentions the box, whose content the grader reads."""
-    return "boxed" in str(prompt)
+def missing_box(reader: str, prompt: str | Messages) -> str | None:
+    """A warning that `reader` reads a box, if a data set's first prompt asks for none."""
+    if "boxed" in str(prompt):
+        return None
+    return (
+        f"{reader} reads the last `\\boxed{{}}` of an answer, but the first prompt asks for none. Unless the model "
+        f'writes one anyway, append "{INSTRUCTION}" (`coda_trl.data.INSTRUCTION`) to every prompt.'
+    )
 
 
 def add_length_budget(dataset: Dataset, low: int, high: int, seed: int = 42) -> Dataset:

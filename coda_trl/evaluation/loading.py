@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from ..data import BENCHMARKS, DataError, add_length_budget, load_source, to_plain_text
 from ..data.loading import name_of
-from ..data.prompts import INSTRUCTION, asks_for_box
+from ..data.prompts import missing_box
 from ..grading import Grade, default_pool
 from ..ladder import RUNGS, ends_in_sum, sample_problem
 from ..ladder.problems import as_row
@@ -57,20 +57,17 @@ def load_benchmark(
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
-    name, separator, location = spec.partition("=")
+    name, is_located, _ = spec.partition("=")
     if name == "ladder":
-        if separator:
+        if is_located:
             raise ValueError(f"{spec!r}: the ladder is made, not read: say `ladder`, and `limit` for fewer problems")
         draws = {rung: random.Random(f"evaluation-1-{rung}") for rung in RUNGS}  # the same for every run
         rows = [as_row(sample_problem(rung, draws[rung])) for _ in range(100) for rung in RUNGS]
         dataset, grade = Dataset.from_list(rows), _grade_ladder
     elif name in BENCHMARKS or name == "custom":
         dataset, grade = load_source(spec, columns, split="test"), _grade_math
-        if name == "custom" and not asks_for_box(dataset[0]["prompt"]):
-            logger.warning(
-                "The grader reads the last `\\boxed{}` of an answer, but the first prompt of %s asks for none: "
-                'append "%s" (`coda_trl.data.INSTRUCTION`) to every prompt.', location, INSTRUCTION,
-            )  # fmt: skip
+        if name == "custom" and (message := missing_box(f"The grader of {spec}", dataset[0]["prompt"])):
+            logger.warning(message)
     else:
         raise DataError(
             f"{name!r} is not a benchmark. They are: {', '.join(BENCHMARKS)}, ladder, and custom=LOCATION for yours."

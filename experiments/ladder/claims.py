@@ -16,7 +16,7 @@ import numpy as np
 from coda_trl.evaluation import Estimate
 from coda_trl.report.elements import MISSING, Cell, Table, number
 
-from .results import RESOLUTION, Measured, Results, change, over_seeds
+from .results import RESOLUTION, Measured, Results, change, over_seeds_and_problems
 
 Rungs = tuple[int, ...]
 
@@ -138,7 +138,7 @@ class Claim:
         """The verdict on the claim, given its number for every seed: see [`judge`]."""
         if rows is None or np.isnan(rows[:, 0]).any():
             return NOT_RUN
-        return self.judge(over_seeds(rows), over_seeds(rows, confidence=WEAK_CONFIDENCE))
+        return self.judge(over_seeds_and_problems(rows), over_seeds_and_problems(rows, confidence=WEAK_CONFIDENCE))
 
     def judge(self, sure: Estimate, likely: Estimate) -> str:
         """
@@ -207,7 +207,7 @@ def claims_table(results: Results, claims: Sequence[Claim] = CLAIMS, where: str 
 
 def claim_cell(claim: Claim, rows: np.ndarray) -> Cell:
     """The number of a claim with its interval."""
-    return number(over_seeds(rows), digits=claim.measure.digits, signed="Δ" in claim.measure.label)
+    return number(over_seeds_and_problems(rows), digits=claim.measure.digits, signed="Δ" in claim.measure.label)
 
 
 def counted(table: Table) -> str:

@@ -13,7 +13,7 @@ from coda_trl.ladder import RUNGS
 from coda_trl.report.style import error_bars, legend, panels, run_styles
 
 from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, RUNS
-from .results import SORTERS, Results, change, over_seeds, value
+from .results import SORTERS, Results, change, over_seeds_and_problems, value
 from .tables import METHODS, SETTINGS, SHAPED, STYLES, token_ratio
 
 BANDS = "Means over seeds; bands and bars: 95% over seeds and problems."
@@ -66,7 +66,7 @@ def buckets(results: Results) -> Figure | None:
     for axis, make, level in zip(axes, (token_ratio, points), (1, 0), strict=True):
         for name in SHAPED:
             found = [results.in_bucket(index, make, name, "grpo") for index in x]
-            _line(axis, x, [None if rows is None else over_seeds(rows) for rows in found], name)
+            _line(axis, x, [None if rows is None else over_seeds_and_problems(rows) for rows in found], name)
         axis.axhline(level, color="black", linewidth=1)
         axis.set_xticks(x, [name.rstrip("%") for name in bucket_names()], fontsize=8)
     axes[0].set_ylim(0, None)

@@ -98,7 +98,7 @@ def change(column: str, where: tuple[int, ...] | np.ndarray = ALL_RUNGS) -> Func
     return lambda run, reference: run.lead(column, {reference: 1.0}, where)
 
 
-def over_seeds(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
+def over_seeds_and_problems(rows: np.ndarray, has_seeds: bool = True, confidence: float = CONFIDENCE) -> Estimate:
     """
     Mean over seeds, with an interval over seeds and problems; none if one seed would have to speak for all.
 
@@ -208,9 +208,9 @@ class Results:
         return Measured(columns, runs[0].samples)
 
     def estimate(self, function: Function, *names: str) -> Estimate | None:
-        """Mean over seeds with its interval, see [`rows`] and [`over_seeds`]; `None` if there is no run."""
+        """Mean over seeds, see [`rows`] and [`over_seeds_and_problems`]; `None` if there is no run."""
         rows = self.rows(function, *names)
-        return None if rows is None else over_seeds(rows, set(names) != {START})
+        return None if rows is None else over_seeds_and_problems(rows, set(names) != {START})
 
     def buckets(self, training: Training) -> np.ndarray:
         """

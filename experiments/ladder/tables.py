@@ -1,6 +1,7 @@
 """Tables of a testbed with rungs: the paper's Table 1 and 2, answers by difficulty and style, ablations, new seeds."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,19 +12,25 @@ from coda_trl.report.elements import MISSING, Cell, Table, difference, number
 from coda_trl.report.style import run_styles
 
 from .matrix import ALL_RUNGS, EASY_RUNGS, HARD_RUNGS, L1_BUDGETS, MAIN, RUNS, SEEDS
-from .results import SORTERS, Function, Results, change, new_run, over_seeds, value
+from .results import SORTERS, Function, Results, change, new_run, over_seeds_and_problems, value
 
 # Rows of the tables, CODA last; L1 is evaluated at budgets instead.
 METHODS = sorted((name for name in MAIN if name != "l1"), key=lambda name: name.startswith("coda"))
 # Methods that are shown by difficulty.
 SHAPED = ("vlp", "asrr", "coda", "coda-correct")
-# Lines and markers of methods in figures.
-STYLES = run_styles(("coda", "linear", "vlp", "asrr", "coda-correct", "l1"), None) | {
-    "grpo": {"color": "black", "marker": "*", "linestyle": "-"},
-    "start": {"color": "#7F7F7F", "marker": "o", "linestyle": ":"},
-    "alp": {"color": "#882255", "marker": "<", "linestyle": (0, (6, 2))},
-    "gr3": {"color": "#332288", "marker": ">", "linestyle": (0, (3, 1, 1, 1))},
-}
+
+
+def line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Lines and markers of methods in figures."""
+    return run_styles(list(dict.fromkeys(("coda", "linear", "vlp", "asrr", "coda-correct", "l1", *names))), None) | {
+        "grpo": {"color": "black", "marker": "*", "linestyle": "-"},
+        "start": {"color": "#7F7F7F", "marker": "o", "linestyle": ":"},
+        "alp": {"color": "#882255", "marker": "<", "linestyle": (0, (6, 2))},
+        "gr3": {"color": "#332288", "marker": ">", "linestyle": (0, (3, 1, 1, 1))},
+    }
+
+
+STYLES = line_styles(METHODS)
 CAPTION = "Mean over seeds, 95% interval over seeds and problems in brackets."
 NOISE = "≈ marks a difference whose interval holds 0."
 SIDES = {"easy": EASY_RUNGS, "hard": HARD_RUNGS}
@@ -109,7 +116,7 @@ def buckets(results: Results, names: Sequence[str] = SHAPED) -> list[Table]:
 
     def show(index: int, make, *runs: str) -> Estimate | None:
         found = results.in_bucket(index, make, *runs)
-        return None if found is None else over_seeds(found)
+        return None if found is None else over_seeds_and_problems(found)
 
     sorters, ratios, points = results.trainings(*SORTERS), [], []
     for index, label in enumerate(bucket_names() if len(sorters) > 1 else ()):

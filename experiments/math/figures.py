@@ -16,7 +16,7 @@ from .measures import BANDS
 # By name of a method: runs, their differences to the reference in accuracy, and logs of ratios of tokens, by band.
 Pairs = dict[str, list[tuple[Row, list[float], list[Estimate]]]]
 
-SMOOTH = 10  # steps of a moving average
+SMOOTH = 10  # steps of a moving average, and between markers
 TITLES = {
     "reward": "right (%)",
     "tokens": "tokens",
@@ -42,8 +42,7 @@ def draw_steps(
                 logs = [row["training"]["log"].get(name, [None])[:steps] for row in rows if row["method"] == method]
                 runs = [pd.Series(log, dtype=float).rolling(SMOOTH, min_periods=1, center=True).mean() for log in logs]
                 lines = (100 if name == "reward" else 1) * pd.concat(runs, axis=1)
-                style = {of: styles[labels[method]][of] for of in ("color", "linestyle")}
-                label = labels[method]
+                style, label = styles[labels[method]] | {"markevery": SMOOTH, "markersize": 4}, labels[method]
                 if means:
                     label += f" ({len(runs)})"
                     panel.plot(lines.index + 1, lines, color=style["color"], linewidth=0.8, alpha=0.6 / len(methods))
