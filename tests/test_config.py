@@ -14,6 +14,7 @@ import yaml
 from trl import GRPOConfig, TrlParser
 
 from coda_trl import CodaGRPOConfig, LengthGroupedGRPOConfig, shape_rewards
+from coda_trl.setting_types import check_types
 
 CPU = {"use_cpu": True, "bf16": False, "report_to": "none"}
 
@@ -99,8 +100,11 @@ def test_fields_of_a_derived_class_may_be_of_any_type():
         folder: Path = Path("a")
         anything: Any = None
         later: "OnlyForTypeCheckers" = None  # noqa: F821
+        weights: dict[str, float] = field(default_factory=dict)
+        run_name: list | None = None  # text in its base
 
-    Own("unused", tags=[1, "a"], names=["a"], folder="a", anything=3, later=3, **CPU)
+    own = {"tags": [1, "a"], "names": ["a"], "folder": "a", "anything": 3, "later": 3, "weights": {"a": 1.0}}
+    Own("unused", run_name=["a"], **own, **CPU)
     with pytest.raises(ValueError, match="`tags` is 3, but must be a list."):
         Own("unused", tags=3, **CPU)
 
@@ -115,6 +119,7 @@ def test_what_trl_takes_is_taken():
         "resume_from_checkpoint": True,
         "run_name": 20260101,  # as YAML reads it
         "log_completions": 1,
+        "logging_first_step": 0,
     }
     taken |= {
         "reward_weights": [1, 0.5],
@@ -122,6 +127,8 @@ def test_what_trl_takes_is_taken():
         "generation_kwargs": '{"min_new_tokens": 1}',
     }
     CodaGRPOConfig(**(CPU | taken))
+    for value in (True, ["full_shard"]):  # which change the environment
+        check_types({"fsdp": value}, CodaGRPOConfig)
 
 
 def test_ends_of_the_ranges_are_allowed():
@@ -163,7 +170,8 @@ def test_the_kl_term_s_beta_is_not_coda_s():
 def test_alp_s_default_is_said_to_do_nothing_without_scaling():
     scaled = config(length_shaping="alp", scale_rewards="group", num_generations=8)
     stronger = config(length_shaping="alp", alp_beta=1e-3, max_completion_length=300)
-    for quiet in (scaled, stronger, config(alp_beta=0)):  # the last has another method
+    endless = config(length_shaping="alp", max_completion_length=None)
+    for quiet in (scaled, stronger, endless, config(alp_beta=0)):  # the last has another method
         assert "alp_beta" not in dict(quiet.contradictions())
     found = dict(config(length_shaping="alp", max_completion_length=3000).contradictions())
     assert re.match(r"With 1e-07, .* of 3000 tokens loses only 0.0003 .*about 1e-04", found["alp_beta"])

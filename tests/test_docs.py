@@ -1,8 +1,10 @@
 """The documentation: its code runs, its links lead somewhere, its commands, options and metrics exist."""
 
+import ast
 import dataclasses
 import functools
 import gzip
+import inspect
 import io
 import re
 import runpy
@@ -274,6 +276,15 @@ def test_reference_is_in_step_with_the_docstrings():
     written = {path.name: path.read_text() for path in (DOCS / "reference").glob("*.md")}
     stale = {page for page in pages.keys() | written.keys() if pages.get(page) != written.get(page)}
     assert stale == set(), "run `python docs/make_reference.py`"
+
+
+def test_defaults_in_docstrings_are_those_of_the_code():
+    reference = runpy.run_path(str(DOCS / "make_reference.py"))
+    modules = [module for _, modules in reference["PAGES"].values() for module in modules]
+    for thing in (thing for module in modules for thing in reference["public_objects"](module).values()):
+        for field, said in re.findall(r"^ +(\w+) \(.*defaults to `([^[]+?)`\):", thing.__doc__, re.MULTILINE):
+            argument = inspect.signature(thing).parameters[field]
+            assert argument.default == ast.literal_eval(said), f"{thing.__name__}: {argument}"
 
 
 def test_tables_are_in_step_with_the_code(monkeypatch):
