@@ -331,7 +331,7 @@ def test_a_full_disk_costs_no_checkpoint_and_all_processes_resume_from_the_same(
     output = launch(PATH, *command, processes=2)
     assert output.count("checkpoint-2 is left out: trainer_state.json, which is written last, is missing.") == 1
     assert output.count(f"Resuming from {tmp_path / 'out' / 'checkpoint-1'}") == 1
-    assert steps_logged(tmp_path) == [1, 2]
+    assert steps_logged(tmp_path) == [1, 2] and output.count("step 2/2  done after") == 1
     assert find_last_complete_checkpoint(tmp_path / "out") == str(tmp_path / "out" / "checkpoint-2")
     # Left alive, they can abort a process that has done its work: https://github.com/pytorch/pytorch/issues/190489
     assert output.count("gloo's threads at exit: 0") == 2

@@ -6,6 +6,7 @@ import re
 import runpy
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from transformers import AutoConfig, AutoTokenizer
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 from coda_trl.ladder import CHECKPOINT
 from coda_trl.loading import find_reward
-from coda_trl.progress import log_line
+from coda_trl.progress import log_line, plain_messages
 
 
 @pytest.fixture
@@ -454,7 +455,7 @@ def test_a_log_is_a_line_of_80_characters_which_the_quickstart_counts(recipe, mo
     out, err = capfd.readouterr()
     lines = re.findall("step .*", err)
     assert re.search("^Warning: `num_generations`: With 4", err, re.MULTILINE) and "UserWarning" not in err
-    assert out == "" and max(map(len, lines)) <= 80 and ("2/2 [" in err) is terminal
+    assert out == "" and max(map(len, lines)) <= 80 and ("2/2 [" in err) is ("%|" in err) is terminal
     numbers = r"accuracy 0%  reward 0\.00  \d tokens  easy 0%  hard 100%"
     expected = f"1/2  {numbers}  .* s", f"2/2  {numbers}  .* s", f"2/2  eval  {numbers}", "2/2  done after .* s"
     for line, pattern in zip(lines, expected, strict=True):
@@ -467,5 +468,11 @@ def test_a_log_is_a_line_of_80_characters_which_the_quickstart_counts(recipe, mo
 
 def test_a_line_names_the_evaluation_whose_numbers_it_shows():
     """TRL's metrics begin with `eval_`, whatever `evaluate(metric_key_prefix=...)` says."""
-    shown = [log_line(2, 4, {f"{name}_runtime": 1.0, "eval_reward": 0.5}) for name in ("eval_svamp", "test")]
-    assert shown == ["step 2/4  eval svamp  reward 0.50", "step 2/4  test  reward 0.50"]
+    shown = [log_line(2, 4, {f"{name}_runtime": 1.0, "eval_reward": 0.5}) for name in ("eval_my_set", "test")]
+    assert shown == ["step 2/4  eval my_set  reward 0.50", "step 2/4  test  reward 0.50"]
+
+
+def test_warnings_of_others_keep_their_form():
+    with warnings.catch_warnings(record=True) as caught, plain_messages():
+        warnings.warn("of others", stacklevel=1)
+    assert [str(each.message) for each in caught] == ["of others"]
