@@ -25,7 +25,7 @@ from coda_trl.report.elements import Cell, Table, difference, number, percent, t
 from coda_trl.report.optimality import draw_best_budgets
 from coda_trl.report.render import latex, markdown
 from coda_trl.report.runs import COUNTS, load_run
-from coda_trl.report.seeds import _average_cell
+from coda_trl.report.seeds import average
 from coda_trl.resuming import check_settings, fixed_settings
 
 ROOT = Path(__file__).parents[1]
@@ -489,18 +489,12 @@ def run_command(monkeypatch, arguments):
         ("A=run A=run", "two of its folders hold samples of b"),
         ("A=run B=log --difficulty_run B", "difficulty_run='B' has no samples"),
         ("A=twice", "sample 0 of problem '0' in 'b' is there twice"),
-        (
-            "A@seed-0=run A@seed-1=run B@seed-0=log",
-            "run 'B' of seed '1' is missing: add B@seed-1; a run has every seed",
-        ),
+        ("A@seed-0=run A@seed-1=run B@seed-2=log", "error: no seed is in all runs (A: 0, 1; B: 2): name seeds alike"),
         ("A@seed0=run A@seed1=run", "run 'A@seed0': a seed is the end of a name, spelled NAME@seed-SEED"),
         ("A@Seed-0=run", "run 'A@Seed-0': a seed is the end"),
         ("A@seed-0/B=run", "run 'A@seed-0/B': a seed is the end"),
         ("A@seed-0@checkpoint-5=run", "run 'A@seed-0@checkpoint-5': a seed is the end"),
-        (
-            "4B/A=run 8B/A@seed-0=run 8B/A@seed-1=run 8B/B@seed-0=run",
-            "error: model '8B': run 'B' of seed '1' is missing",
-        ),
+        ("4B/A=run 8B/A@seed-0=run 8B/B@seed-1=run", "error: model '8B': no seed is in all runs"),
         ("A=log A@seed-0=run", "run 'A' of seed '0' is given with and without its seed"),
         ("A=log --group AIME", "error: --group 'AIME': give a name and its benchmarks, such as AIME=aime24,aime25"),
     ],
@@ -686,8 +680,9 @@ def test_seeds_are_averaged_and_their_differences_paired(tmp_path, report):
     assert (lengths["steps"], lengths["values"]) == (list(range(3, 41)), [10.0] * 38)
     assert [seed["steps"][0] for seed in lengths["seeds"]] == [1, 2, 3]
     assert "CODA against GRPO: on " in text and "Means over 3 seeds (0, 1, 2)" in text
-    assert "Not averaged over seeds: Accuracy against tokens." in text and "over trainings" not in text
-    assert ". ." not in text
+    assert "over trainings" not in text and ". ." not in text
+    drawn = content["figures"]["accuracy_against_tokens"]["data"]["b"]["GRPO"]["tokens"]
+    assert drawn == {name: column(tables["tokens"], "b", "GRPO")[name] for name in ("value", "low", "high")}
     curves = {"dynamics", "gates", "regimes", "evaluation"} & content["figures"].keys()
     assert curves and text.count("Pale curves are single seeds.") == len(curves), "and not beneath tables and bars"
     assert "<h3>start</h3>" in text and "<h3>CODA@seed-2</h3>" in text
@@ -703,6 +698,20 @@ def test_seeds_may_have_other_problems(report):
     shown = [row[0]["text"] for row in content["tables"]["difficulty_buckets"]["rows"]]
     assert [bucket["name"] for bucket in drawn] == shown and "0–10%" not in shown
     assert "Not in every seed: 0–10% CODA" in text
+
+
+def test_runs_with_other_seeds_are_compared_over_those_that_both_have(report):
+    runs = {f"GRPO@seed-{seed}": solved(4, spent) for seed, spent in enumerate((100, 240, 300))}
+    runs |= {f"CODA@seed-{seed}": solved(4, spent) for seed, spent in ((2, 150), (0, 80))}
+    content, text = report(runs, "GRPO")
+    tokens = content["tables"]["tokens"]
+    assert [column(tokens, "b", run)["value"] for run in ("GRPO", "CODA")] == pytest.approx([640 / 3, 115])
+    change = column(tokens, "b", "Δ CODA")
+    assert [change["value"], change["high"] - change["value"]] == pytest.approx([-35, 12.706205 * 15], rel=1e-5)
+    bands = content["tables"]["difficulty_bands"]
+    assert bands["rows"][0][bands["columns"].index("Tokens")]["value"] == 200  # of seeds 0 and 2
+    assert "Means over seeds (GRPO: 0, 1, 2; CODA: 2, 0)" in text
+    assert "Differences, and numbers by difficulty, rest on the seeds that the runs have in common." in text
 
 
 def test_a_model_of_one_seed_beside_one_of_several_counts_as_one(tmp_path, report):
@@ -722,16 +731,17 @@ def test_seeds_that_agree_by_chance_have_an_interval_over_problems(report):
 
 
 def test_seeds_that_agree_but_for_rounding_have_no_interval_without_problems_enough():
-    seeds = [percent(Estimate(1.0)), percent(Estimate(1 - 2e-16))]
-    assert (_average_cell(seeds).text, _average_cell(seeds).interval) == ("100.0", "")
+    cell = percent(average([Estimate(1.0), Estimate(1 - 2e-16)]))
+    assert (cell.text, cell.interval) == ("100.0", "")
 
 
 def test_seeds_with_other_benchmarks_show_no_answer_of_one_seed(report):
     """The first seed's sentence stood on a page of means."""
     runs = {f"{name}@seed-{seed}": answers() for name in ("GRPO", "CODA") for seed in range(2)}
     runs["GRPO@seed-1"] = [one | {"benchmark": "other"} for one in answers()]
-    _, text = report(runs, "GRPO")
-    assert "Not averaged over seeds: By difficulty" in text and "CODA against GRPO: on " not in text
+    content, text = report(runs, "GRPO")
+    assert "No second run with samples to compare with." in text and "CODA against GRPO: on " not in text
+    assert "b: only in other seeds, so in no mean" in content["missing"]["GRPO@seed-1"]
 
 
 def test_markdown_and_latex_escape_what_they_must():

@@ -1,18 +1,17 @@
 """Accuracy and tokens by difficulty: is anything saved on easy problems, or lost on hard ones?"""
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from matplotlib.figure import Figure
-
 from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names, compare_buckets
-from ..evaluation.bootstrap import Estimate, estimate
+from ..evaluation.bootstrap import Estimate
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from .comparison import NEEDS, ComparedRuns
+from .comparison import NEEDS, ComparedRuns, SortedRuns
 from .elements import Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
-from .main_results import NOISE
+from .seeds import average
 from .style import draw_estimates, legend, panels
+
+Results = dict[str, dict[str, BucketComparison]]  # by run and bucket
 
 
 def headline(comparison: ComparedRuns) -> Section:
@@ -62,18 +61,17 @@ def _band_table(comparison: ComparedRuns) -> Table:
     rows: list[dict[str, Cell | str]] = []
     fewer_pairs = False
     for band, view, run in comparison.in_bands(*BANDS):
-        chosen, parts = view.bands[band], view.parts(run)
-        if not (problems := view.num_problems(chosen, run)):
+        if not (problems := view.num_problems(run, band)):
             continue
         row = {"Problems that are": view.describe(band)} | comparison.label(view, run)
         row["Problems"] = number(problems, digits=0)
-        row["Accuracy (%)"] = percent(estimate(accuracy(parts).within(chosen)))
-        row["Tokens"] = tokens(estimate(mean_tokens(parts).within(chosen)))
+        row["Accuracy (%)"] = percent(view.estimate(accuracy, run, band))
+        row["Tokens"] = tokens(view.estimate(mean_tokens, run, band))
         if compared and run is view.reference:
             row |= dict.fromkeys(("Pairs", "Δ accuracy (points)", "Δ tokens"), "")
         elif compared:
             result = view.compare(run, band)
-            fewer_pairs |= result.num_problems < max(problems, view.num_problems(chosen, view.reference))
+            fewer_pairs |= result.num_problems < max(problems, view.num_problems(view.reference, band))
             row["Pairs"] = number(result.num_problems, digits=0)
             row["Δ accuracy (points)"] = difference(result.accuracy_points)
             row["Δ tokens"] = difference(result.token_change, digits=0, unit="%", higher_is_better=None)
@@ -85,7 +83,9 @@ def _band_table(comparison: ComparedRuns) -> Table:
         f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
         f"other samples. {comparison.extent}"
     )
-    return table_of_rows("difficulty_bands", "By difficulty", f"{caption} {NOISE}" if compared else caption, rows)
+    return table_of_rows(
+        "difficulty_bands", "By difficulty", f"{caption} {comparison.noise}" if compared else caption, rows
+    )
 
 
 def buckets(comparison: ComparedRuns) -> Section:
@@ -96,11 +96,15 @@ def buckets(comparison: ComparedRuns) -> Section:
         "Problems of all benchmarks together, sorted as above and cut at the percentiles "
         f"{', '.join(map(str, PERCENTILES))}; the hardest come first. Tied problems are cut at random.",
     )
-    results = {}
+    results: Results = {}
+    lost: list[str] = []
     for view, run in comparison.compared:
-        sorters = [sorter.samples for sorter in view.sorters]
-        if found := compare_buckets(run.samples, view.reference.samples, sorted_by=sorters):
-            results[run.name] = {bucket.name: bucket for bucket in found}
+        of_seeds = [_compare(seed, run.name, view.reference.name) for seed in view.seeds]
+        found = [name for name in bucket_names() if any(name in of for of in of_seeds)]
+        shared = [name for name in found if all(name in of for of in of_seeds)]
+        if shared:
+            results[run.name] = {name: average(of[name] for of in of_seeds) for name in shared}
+        lost += [f"{name} {run.name}" for name in found if name not in shared]
     if not results:
         section.missing = f"This needs two runs with {NEEDS}"
         return section
@@ -120,41 +124,46 @@ def buckets(comparison: ComparedRuns) -> Section:
     caption = (
         "Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. Success: rate of "
         "the sorting runs on the samples that did not sort. Token ratio: mean tokens over those of "
-        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. {NOISE} "
-        f"{comparison.extent}"
+        f"{comparison.reference.name}; below 1 the run spends less. Δ accuracy in percentage points. "
+        f"{comparison.noise} {comparison.extent}"
     )
+    if lost:
+        caption += f" Not in every seed: {', '.join(lost)}."
     table = table_of_rows("difficulty_buckets", "Difficulty buckets", caption, rows)
     section.items = [_bucket_plot(comparison, results), table]
     return section
 
 
+def _compare(seed: SortedRuns, run: str, reference: str) -> dict[str, BucketComparison]:
+    sorters = [seed.runs[name].samples for name in seed.sorters]
+    found = compare_buckets(seed.runs[run].samples, seed.runs[reference].samples, sorted_by=sorters)
+    return {bucket.name: bucket for bucket in found}
+
+
 def _ratio_cell(ratio: Estimate) -> Cell:
     noise = ratio.low is not None and ratio.low <= 1 <= ratio.high
-    return replace(number(ratio, digits=2), tone="noise" if noise else "", again=_ratio_cell)
+    return replace(number(ratio, digits=2), tone="noise" if noise else "")
 
 
-def _bucket_plot(comparison: ComparedRuns, results: Mapping[str, Mapping[str, BucketComparison]]) -> Plot:
+def _bucket_plot(comparison: ComparedRuns, results: Results) -> Plot:
     names, reference = bucket_names(), comparison.reference.name
     titles = {"token_ratio": f"tokens / tokens of {reference}", "accuracy_points": "accuracy difference (points)"}
 
-    def draw(results: Mapping[str, list[dict]]) -> Figure:
-        figure, axes = panels(1, 2, height=3.4)
-        for panel, (quantity, title), level in zip(axes, titles.items(), (1, 0), strict=True):
-            for offset, (run, found) in enumerate(results.items()):
-                shift = (offset - (len(results) - 1) / 2) * 0.12
-                x = [names.index(bucket["name"]) + shift for bucket in found]
-                estimates = [Estimate(**bucket[quantity]) for bucket in found]
-                draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
-            panel.axhline(level, color="black", linewidth=1)
-            panel.set_xticks(range(len(names)), names)
-            panel.set(title=title, xlabel="percentile of difficulty (hardest left)")
-        axes[0].set_ylim(bottom=0)
-        legend(figure, axes[:1])
-        return figure
-
+    figure, axes = panels(1, 2, height=3.4)
+    for panel, (quantity, title), level in zip(axes, titles.items(), (1, 0), strict=True):
+        for offset, (run, found) in enumerate(results.items()):
+            shift = (offset - (len(results) - 1) / 2) * 0.12
+            x = [names.index(name) + shift for name in found]
+            estimates = [vars(bucket)[quantity] for bucket in found.values()]
+            draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
+        panel.axhline(level, color="black", linewidth=1)
+        panel.set_xticks(range(len(names)), names)
+        panel.set(title=title, xlabel="percentile of difficulty (hardest left)")
+    axes[0].set_ylim(bottom=0)
+    legend(figure, axes[:1])
     caption = (
         "Tokens: below 1 the run spends fewer than the reference. Accuracy: above 0 it is right more often. Bars: 95% "
         f"intervals. {comparison.extent}"
     )
     data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
-    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, data, draw)
+    return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, data, figure)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from .comparison import ComparedRuns, count_problems
 from .elements import Plot, Section, percent, table_of_rows, tokens
 from .main_results import all_benchmarks, average_name, benchmark_sets
-from .runs import Run
+from .seeds import Run, each_seed
 from .style import draw_estimates, end_at_100, legend, panels
 
 _METRICS = {"accuracy": ("accuracy (%)", 100), "tokens": ("tokens per answer", 1)}
@@ -50,8 +50,9 @@ def _courses(comparison: ComparedRuns) -> Courses:
         name, step = run.checkpoint
         found.setdefault(name, {})[step] = run
     for run in comparison.runs:
-        if run.name in found and run.log_history and run.benchmarks:
-            found[run.name][max(entry["step"] for entry in run.log_history)] = run
+        if run.name in found and run.is_logged and run.benchmarks:
+            log_history = next(each_seed([run])).log_history
+            found[run.name][max(entry["step"] for entry in log_history)] = run
     return {name: dict(sorted(found[name].items())) for name in comparison.styles if len(found.get(name, ())) > 1}
 
 
@@ -74,4 +75,4 @@ def _plot(comparison: ComparedRuns, courses: Courses, sets: Mapping[str, list[st
             panel.set(ylabel="" if column else label, xlabel="step")
     legend(figure, axes)
     caption = "Top: accuracy. Bottom: tokens per answer. Bars: 95% intervals."
-    return Plot("checkpoints", "Checkpoints", caption, data, lambda _: figure)
+    return Plot("checkpoints", "Checkpoints", caption, data, figure)

@@ -1,18 +1,20 @@
 """What sections share: runs, reference, and the difficulty of each problem."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..analysis.difficulty import PAPER_THRESHOLDS, Sorting, pool_problems, sort_problems
+from ..analysis.difficulty import BANDS, PAPER_THRESHOLDS, Sorting, pool_problems, sort_problems
+from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import PARTS, SampleColumns
 from ..evaluation.comparison import Comparison, compare_within
-from ..evaluation.metrics import Outcomes
-from .runs import Run
+from ..evaluation.metrics import Outcomes, Ratio
+from .runs import SeedRun
+from .seeds import Run, average, describe_means, each_seed, pairs
 from .style import run_styles
 
 NEEDS = (
@@ -22,16 +24,65 @@ NEEDS = (
 
 
 @dataclass(frozen=True)
+class SortedRuns:
+    """Runs of one seed on problems that are sorted, the same way for all, by the success rates of `sorters`."""
+
+    runs: Mapping[str, SeedRun]  # by name without the seed
+    sorters: Sequence[str]
+    thresholds: tuple[float, float]
+
+    @cached_property
+    def sorting(self) -> Sorting:
+        return sort_problems([self.runs[name].samples for name in self.sorters])
+
+    @cached_property
+    def bands(self) -> dict[str, np.ndarray]:
+        """See [`Sorting.bands`]; without bands in which a sorting run has no samples."""
+        bands = self.sorting.bands(*self.thresholds).items()
+        return {band: chosen for band, chosen in bands if self.num_problems(chosen, *self.sorters)}
+
+    @cached_property
+    def columns(self) -> dict[str, SampleColumns]:
+        """Samples of the sorted problems of all benchmarks, by run."""
+        return {name: pool_problems(run.samples, self.sorting.keys) for name, run in self.runs.items()}
+
+    def parts(self, name: str) -> Outcomes:
+        return self.columns[name].in_parts
+
+    def chosen(self, name: str, band: str) -> np.ndarray:
+        """Which of a run's samples are in a band."""
+        columns = self.columns[name]
+        return self.bands[band][columns.problem, columns.part]
+
+    def samples(self, name: str, band: str) -> SampleColumns:
+        return self.columns[name].take(self.chosen(name, band))
+
+    def num_problems(self, chosen: np.ndarray, *names: str) -> int:
+        """Number of problems with a chosen part of which each of some runs (by default, any run) has samples."""
+        there = [self.parts(name).samples > 0 for name in names or self.runs]
+        there = np.all(there, axis=0) if names else np.any(there, axis=0)
+        return int((chosen & there).any(axis=1).sum())
+
+    @property
+    def extent(self) -> str:
+        """Number of sorted problems, in all and of each benchmark."""
+        there = self.sorting.sorted.any(axis=1)
+        counts = Counter(self.sorting.keys[row][0] for row in np.flatnonzero(there))
+        return f"{there.sum():,} ({', '.join(f'{count:,} of {name}' for name, count in counts.items())})"
+
+
+@dataclass(frozen=True)
 class View:
-    """Runs on problems that are sorted, the same way for all of them, by the success rates of `sorters`."""
+    """Runs on problems that are sorted, in every seed that they share, by the success rates of `sorters`."""
 
     runs: list[Run]
     sorters: list[Run]
     reference: Run | None
 
     @cached_property
-    def sorting(self) -> Sorting:
-        return sort_problems([run.samples for run in self.sorters])
+    def seeds(self) -> list[SortedRuns]:
+        names, sorters = [run.name for run in self.runs], [run.name for run in self.sorters]
+        return [SortedRuns(dict(zip(names, of, strict=True)), sorters, self.thresholds) for of in pairs(*self.runs)]
 
     @cached_property
     def thresholds_from(self) -> Run | None:
@@ -44,39 +95,35 @@ class View:
         return self.thresholds_from.thresholds if self.thresholds_from else PAPER_THRESHOLDS
 
     @cached_property
-    def bands(self) -> dict[str, np.ndarray]:
-        """See [`Sorting.bands`]; without bands in which a sorting run has no samples."""
-        bands = self.sorting.bands(*self.thresholds).items()
-        return {band: chosen for band, chosen in bands if self.num_problems(chosen, *self.sorters)}
+    def bands(self) -> list[str]:
+        """Those with problems in every seed."""
+        return [band for band in BANDS if all(band in seed.bands for seed in self.seeds)]
 
-    @cached_property
-    def columns(self) -> dict[str, SampleColumns]:
-        """Samples of the sorted problems of all benchmarks, by run."""
-        return {run.name: pool_problems(run.samples, self.sorting.keys) for run in self.runs}
+    @property
+    def lost(self) -> list[str]:
+        """Bands that only some seeds have."""
+        found = [band for band in BANDS if any(band in seed.bands for seed in self.seeds)]
+        return [f"{band} problems of {self.sorted_by}" for band in found if band not in self.bands]
 
     @property
     def others(self) -> list[Run]:
         return [run for run in self.runs if run is not self.reference]
 
-    def parts(self, run: Run) -> Outcomes:
-        return self.columns[run.name].in_parts
+    def mean(self, measure: Callable[[SortedRuns], Any]) -> Any:
+        """See [`average`]."""
+        return average(map(measure, self.seeds))
 
-    def chosen(self, run: Run, band: str) -> np.ndarray:
-        """Which of a run's samples are in a band."""
-        columns = self.columns[run.name]
-        return self.bands[band][columns.problem, columns.part]
+    def num_problems(self, run: Run, band: str) -> float:
+        return self.mean(lambda seed: seed.num_problems(seed.bands[band], run.name))
 
-    def samples(self, run: Run, band: str) -> SampleColumns:
-        return self.columns[run.name].take(self.chosen(run, band))
+    def estimate(self, metric: Callable[[Outcomes], Ratio], run: Run, band: str) -> Estimate:
+        return self.mean(lambda seed: estimate(metric(seed.parts(run.name)).within(seed.bands[band])))
 
     def compare(self, run: Run, band: str) -> Comparison:
-        return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
-
-    def num_problems(self, chosen: np.ndarray, *runs: Run) -> int:
-        """Number of problems with a chosen part of which each of `runs` (by default, any run) has samples."""
-        there = [self.parts(run).samples > 0 for run in runs or self.runs]
-        there = np.all(there, axis=0) if runs else np.any(there, axis=0)
-        return int((chosen & there).any(axis=1).sum())
+        reference = self.reference.name
+        return self.mean(
+            lambda seed: compare_within(seed.parts(run.name), seed.parts(reference), seed.bands[band], band)
+        )
 
     def describe(self, band: str) -> str:
         easy, hard = (f"{round(100 * bound, 1):g}%" for bound in self.thresholds)
@@ -89,19 +136,17 @@ class View:
 
     @property
     def extent(self) -> str:
-        """Number of sorted problems, in all and of each benchmark."""
-        there = self.sorting.sorted.any(axis=1)
-        counts = Counter(self.sorting.keys[row][0] for row in np.flatnonzero(there))
-        return f"{there.sum():,} ({', '.join(f'{count:,} of {name}' for name, count in counts.items())})"
+        """See [`SortedRuns.extent`]; by seed where that differs."""
+        return " or ".join(dict.fromkeys(seed.extent for seed in self.seeds))
 
 
 def count_problems(runs: Sequence[Run]) -> str:
     """Number of problems by benchmark, as a sentence; empty if no run has samples."""
-    by_run = {
-        run.name: ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in run.outcomes.items())
-        for run in runs
-        if run.samples
-    }
+
+    def count(one: SeedRun) -> str:
+        return ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in one.outcomes.items())
+
+    by_run = {run.name: " or ".join(dict.fromkeys(map(count, run.seeds.values()))) for run in runs if run.sampled}
     if len(set(by_run.values())) > 1:
         return f"Problems: {'; '.join(f'{name}: {counts}' for name, counts in by_run.items())}."
     return f"Problems: {next(iter(by_run.values()))}." if by_run else ""
@@ -128,7 +173,17 @@ class ComparedRuns:
 
     @property
     def sampled(self) -> list[Run]:
-        return [run for run in self.runs if run.samples]
+        return [run for run in self.runs if run.sampled]
+
+    @property
+    def means(self) -> str:
+        """See [`describe_means`]."""
+        return describe_means(self.runs or self.checkpoints)
+
+    @property
+    def noise(self) -> str:
+        over = "" if self.means else ", over problems and not over trainings,"
+        return f"≈ marks a difference whose 95% interval{over} holds 0: it may be noise."
 
     @cached_property
     def styles(self) -> dict[str, dict[str, Any]]:
@@ -139,12 +194,12 @@ class ComparedRuns:
     @cached_property
     def views(self) -> list[View]:
         """One per comparison or, if there is none, per run; only those with sorted problems."""
-        reference = self.reference if self.reference is not None and self.reference.samples else None
+        reference = self.reference if self.reference is not None and self.reference.sampled else None
         if self.difficulty_runs:
             views = [View(self.sampled, list(self.difficulty_runs), reference)]
         elif reference is not None and len(self.sampled) > 1:
-            pairs = [[reference, run] for run in self.sampled if run is not reference]
-            views = [View(pair, pair, reference) for pair in pairs]
+            both = [[reference, run] for run in self.sampled if run is not reference]
+            views = [View(pair, pair, reference) for pair in both]
         else:
             views = [View([run], [run], None) for run in self.sampled]
         return [view for view in views if view.bands]
@@ -189,15 +244,20 @@ class ComparedRuns:
     @property
     def extent(self) -> str:
         """See [`View.extent`], as a sentence; by view where that differs."""
-        if len({view.extent for view in self.views}) == 1:
-            return f"Sorted problems: {self.views[0].extent}."
-        return f"Sorted problems: {'; '.join(f'{view.extent} for {view.sorted_by}' for view in self.views)}."
+        extents, lost = [view.extent for view in self.views], [text for view in self.views for text in view.lost]
+        if len(set(extents)) > 1:
+            extents = [f"{view.extent} for {view.sorted_by}" for view in self.views]
+        else:
+            extents = extents[:1]
+        return f"Sorted problems: {'; '.join(extents)}." + (f" Not in every seed: {', '.join(lost)}." if lost else "")
 
     @property
     def without_verdict(self) -> str:
         """Number of samples without a verdict, as a sentence; empty if all have one."""
         counts = {
-            run.name: sum(int(np.isnan(columns.correct).sum()) for columns in run.samples.values())
+            run.name: sum(
+                int(np.isnan(columns.correct).sum()) for one in each_seed([run]) for columns in one.samples.values()
+            )
             for run in self.sampled
         }
         found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)

@@ -1,8 +1,7 @@
 """Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
 from itertools import accumulate, groupby
 from math import isnan
 from typing import Any
@@ -21,8 +20,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 class Cell:
     """
     An entry of a table: `text` is shown, with `interval` beneath; `value`, `low` and `high` are unrounded. `tone` is
-    `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty. `again` makes a cell
-    of this kind of another number.
+    `"better"` or `"worse"` for a difference beyond noise, `"noise"` for one within, else empty.
     """
 
     text: str
@@ -31,7 +29,6 @@ class Cell:
     low: float | None = None
     high: float | None = None
     tone: str = ""
-    again: Callable[[Estimate], "Cell"] | None = field(default=None, compare=False, repr=False)
 
     @property
     def mark(self) -> str:
@@ -72,17 +69,13 @@ def table_of_rows(
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, drawn of every number that it shows; `key` names its files."""
+    """A figure, and every number that it shows; `key` names its files."""
 
     key: str
     title: str
     caption: str
     data: dict[str, Any]
-    draw: Callable[[dict[str, Any]], Canvas]
-
-    @cached_property
-    def canvas(self) -> Canvas:
-        return self.draw(self.data)
+    canvas: Canvas
 
     @property
     def panels(self) -> list[Axes]:
@@ -115,26 +108,22 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     result = result if isinstance(result, Estimate) else Estimate(result)
     if isnan(result.value):
         return Cell(MISSING)
-    value, again = scale * result.value, partial(number, digits=digits, signed=signed, unit=unit)
+    value = scale * result.value
     shown = format_number(value, digits, signed, unit)
     if result.low is None:
-        return Cell(shown, value=value, again=again)
+        return Cell(shown, value=value)
     ends = scale * result.low, scale * result.high
     # An interval close to 0 is not printed as if it contained 0.
     finer = digits + (result.excludes_zero and signed and min(map(abs, ends)) < 0.5 * 10**-digits)
     span = ", ".join(format_number(end, finer, signed) for end in ends)
-    return Cell(shown, span, value, *ends, again=again)
+    return Cell(shown, span, value, *ends)
 
 
 def percent(result: Estimate | float) -> Cell:
     """A cell for a share, in percent."""
-
-    def again(mean: Estimate) -> Cell:
-        if mean.low is None:
-            return number(mean)
-        return number(Estimate(mean.value, max(0, mean.low), min(100, mean.high)))
-
-    return replace(number(result, 100), again=again)
+    if isinstance(result, Estimate) and result.low is not None:  # Student's t knows no limits
+        result = Estimate(result.value, max(0.0, result.low), min(1.0, result.high))
+    return number(result, 100)
 
 
 def tokens(result: Estimate | float) -> Cell:
@@ -148,5 +137,4 @@ def difference(result: Estimate, digits: int = 1, unit: str = "", higher_is_bett
     tone = "" if result.low is None else "noise"
     if result.excludes_zero:
         tone = "" if higher_is_better is None else "better" if (result.value > 0) == higher_is_better else "worse"
-    again = partial(difference, digits=digits, unit=unit, higher_is_better=higher_is_better)
-    return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone, again=again)
+    return replace(number(result, digits=digits, signed=True, unit=unit), tone=tone)

@@ -12,8 +12,9 @@ _NAMES["commonsenseqa"] = "CSQA"
 _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 
 
-def latex(table: Table) -> str:
-    r"""A table in LaTeX, for the packages `booktabs` and `graphicx`; intervals in `\scriptsize`."""
+def latex(table: Table, model: str = "") -> str:
+    r"""A table in LaTeX, for the packages `booktabs` and `graphicx`; intervals in `\scriptsize`. Its label begins with
+    the name of the model, if any."""
     columns = "".join("l" if table.is_words(i) else "r" for i in range(1, len(table.header)))
     lines = [_row(map(_escape, table.header)), r"\midrule"]
     starts = table.groups or [min(table.differences, default=0)]
@@ -21,7 +22,9 @@ def latex(table: Table) -> str:
         if position and position in starts:
             lines.append(r"\midrule")
         lines.append(_row(map(_cell, row)))
-    return _float("table", table.key, table.caption, [_FIT, *_tabular(columns, lines)])
+    return _float(
+        "table", f"{model}-{table.key}" if model else table.key, table.caption, [_FIT, *_tabular(columns, lines)]
+    )
 
 
 def _float(kind: str, key: str, caption: str, lines: Iterable[str]) -> str:
@@ -36,12 +39,15 @@ def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
 
 
 def latex_main_results(
-    models: Mapping[str, Sequence[Table]], change_of: str | None = None, intervals: bool = False
+    models: Mapping[str, Sequence[Table]],
+    change_of: str | None = None,
+    intervals: bool = False,
+    seeds: Sequence[int] = (1,),
 ) -> str:
     """
     Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
     the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
-    tokens come below accuracies, as both together are too wide.
+    tokens come below accuracies, as both together are too wide. `seeds` are the numbers of seeds that runs have.
     """
     headers = [tables[0].header for tables in models.values()]
     names = dict.fromkeys(name for header in headers for name in header[1:])
@@ -65,13 +71,12 @@ def latex_main_results(
             lines += _main_rows([tables[part] for part in block], columns, change_of, intervals)
         frame += [r"\par\medskip"] if frame else []
         frame += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", lines)]
-    counts = dict.fromkeys([*re.findall(r"over (\d+) seeds", of[0].caption), "1"][0] for of in models.values())
-    seeds = "" if [*counts] == ["1"] else f", means over {' and '.join(counts)} seeds"
-    caption = f"Accuracy (mean@n, in percent) and tokens per answer{seeds}."
+    means = f", means over {' and '.join(map(str, seeds))} seeds" if max(seeds) > 1 else ""
+    caption = f"Accuracy (mean@n, in percent) and tokens per answer{means}."
     if any(table.differences for tables in models.values() for table in tables):
         caption += " Δ: change against the reference, of accuracy in percentage points, of tokens in percent."
     if intervals:
-        over = "seeds (Student's t; where all agree, over problems)" if seeds else "problems"
+        over = "seeds (Student's t; where all agree, over problems)" if means else "problems"
         caption += f" 95% intervals over {over} in brackets; ≈ marks a change whose interval holds 0."
     return _float("table*", "main_results", caption, frame)
 

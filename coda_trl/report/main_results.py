@@ -1,16 +1,17 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
-from ..evaluation.metrics import correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
+from ..evaluation.metrics import Ratio, correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
 from .comparison import ComparedRuns, count_problems
 from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
-from .runs import METRICS, Run, benchmark_order
+from .runs import METRICS, SeedRun, benchmark_order
+from .seeds import Run, average, each_seed, pairs
 from .style import end_at_100, error_bars, legend, panels
 
 INTRODUCTION = (
@@ -22,12 +23,11 @@ NO_EVALUATION = (
     "No run has an evaluation (samples.jsonl or summary.json). Make one with coda-evaluate, and name its folder too: "
     "coda-report NAME=TRAINING NAME=EVALUATION."
 )
-NOISE = "≈ marks a difference whose 95% interval, over problems and not over trainings, holds 0: it may be noise."
 
 
 def main_results(comparison: ComparedRuns) -> Section:
     """Accuracy, tokens, the trade between both, and details."""
-    section = Section("benchmarks", "Accuracy and tokens by benchmark", INTRODUCTION)
+    section = Section("benchmarks", "Accuracy and tokens by benchmark", comparison.means or INTRODUCTION)
     benchmarks = all_benchmarks(comparison.runs)
     if not benchmarks:
         section.missing = NO_EVALUATION
@@ -79,7 +79,7 @@ def join_models(tables: Mapping[str, Table]) -> Table:
     return Table(first.key, first.title, " ".join(captions), header, rows, frozenset(differences))
 
 
-def _difference(run: Run, reference: Run, benchmarks: Sequence[str]) -> Comparison:
+def _difference(run: SeedRun, reference: SeedRun, benchmarks: Sequence[str]) -> Comparison:
     """On one or an average of several benchmarks, paired if both have samples; NaN if nothing is in common."""
     if all(name in each.samples for name in benchmarks for each in (run, reference)):
         mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
@@ -108,14 +108,17 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
         digits = 0 if any(result.value >= 100 for result in results) else 1
         cells = [percent(each) if metric == "accuracy" else number(each, digits=digits) for each in results]
         for run in others:
-            change = _difference(run, comparison.reference, of)
+            found = []
+            for one, other in pairs(run, comparison.reference):
+                found.append(_difference(one, other, of))
+                sizes = [len(each.outcomes[name].problems) for each in (one, other) if name in each.samples]
+                if 0 < found[-1].num_problems < max(sizes, default=0):
+                    fewer.append(f"{one.name} {found[-1].num_problems:,} in {name}")
+            change = average(found)
             if metric == "accuracy":
                 cells.append(difference(change.accuracy_points))
             else:
                 cells.append(difference(change.token_change, 0, "%", higher_is_better=False))
-            sizes = [len(each.outcomes[name].problems) for each in (run, comparison.reference) if name in each.samples]
-            if 0 < change.num_problems < max(sizes, default=0):
-                fewer.append(f"{run.name} {change.num_problems:,} in {name}")
         for row, cell in zip(rows, cells, strict=True):
             row[name] = cell
     caption = _caption(comparison, metric, fewer)
@@ -126,7 +129,7 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
     sentences = ["95% intervals in brackets, where there are samples.", count_problems(comparison.runs)]
     if comparison.reference is not None:
         unit = "percentage points" if metric == "accuracy" else "percent of its tokens"
-        sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, NOISE]
+        sentences = [f"Δ: difference to {comparison.reference.name} in {unit}.", *sentences, comparison.noise]
     if fewer:
         sentences.append(f"A Δ rests on fewer pairs of problems than a run has: {', '.join(fewer)}.")
     if metric == "accuracy":
@@ -140,27 +143,31 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
 
 
 def _details(comparison: ComparedRuns) -> Table:
-    most = max(int(outcomes.graded.max()) for run in comparison.sampled for outcomes in run.outcomes.values())
+    found = [outcomes for one in each_seed(comparison.sampled) for outcomes in one.outcomes.values()]
+    most = max(int(outcomes.graded.max()) for outcomes in found)
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     if len(tries) > 4:  # more do not fit on the page
         tries = sorted({1, *tries[::-2]})
     rows = []
     for benchmark, run in itertools.product(all_benchmarks(comparison.sampled), comparison.sampled):
-        if benchmark not in run.samples:
+        if benchmark not in run.sampled:
             continue
-        outcomes, seed = run.outcomes[benchmark], benchmark_seed(benchmark)
-        problems = len(outcomes.problems)
+        of_seeds, seed = [one.outcomes[benchmark] for one in run.seeds.values()], benchmark_seed(benchmark)
+
+        def mean(metric: Callable[..., Ratio], *k: int, of_seeds=of_seeds, seed=seed) -> Estimate:
+            return average(estimate(metric(outcomes, *k), seed) for outcomes in of_seeds)
+
         rows.append(
             {
                 "Benchmark": benchmark,
                 "Run": run.name,
-                "Problems": number(problems, digits=0),
-                "n": number(outcomes.samples.sum() / problems, digits=0),
-                **{f"pass@{k}": percent(estimate(pass_at_k(outcomes, k), seed)) for k in tries},
-                "Tokens, correct": tokens(estimate(correct_tokens(outcomes), seed)),
-                "Tokens, wrong": tokens(estimate(wrong_tokens(outcomes), seed)),
-                "Truncated": percent(estimate(truncated_share(outcomes), seed)),
-                "Unscorable": percent(estimate(unscorable_share(outcomes), seed)),
+                "Problems": number(average(len(outcomes.problems) for outcomes in of_seeds), digits=0),
+                "n": number(average(float(outcomes.samples.mean()) for outcomes in of_seeds), digits=0),
+                **{f"pass@{k}": percent(mean(pass_at_k, k)) for k in tries},
+                "Tokens, correct": tokens(mean(correct_tokens)),
+                "Tokens, wrong": tokens(mean(wrong_tokens)),
+                "Truncated": percent(mean(truncated_share)),
+                "Unscorable": percent(mean(unscorable_share)),
             }
         )
     caption = (
@@ -182,7 +189,7 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
             if not run.benchmarks.issuperset(benchmarks):
                 continue
             spent, share = run.estimate("tokens", benchmarks), run.estimate("accuracy", benchmarks)
-            family, style = run.name.partition("@")[0] if run.budget else run.name, comparison.styles[run.name]
+            family, style = run.name.partition("@")[0] if run.has_budget else run.name, comparison.styles[run.name]
             panel.errorbar(
                 spent.value,
                 100 * share.value,
@@ -194,7 +201,7 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
                 elinewidth=1,
                 label=family,
             )
-            if run.budget:
+            if run.has_budget:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
             data.setdefault(title, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
         for points in curves.values():  # budget-conditioned runs: one curve over their budgets
@@ -212,4 +219,4 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
         f"as L1) are joined to a curve. {count_problems(comparison.runs)}"
     )
     caption = caption.rstrip() + group_note(comparison.groups, "averages over benchmarks")
-    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, data, lambda _: figure)
+    return Plot("accuracy_against_tokens", "Accuracy against tokens", caption, data, figure)

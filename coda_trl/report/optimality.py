@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from ..analysis.difficulty import BANDS
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from ..evaluation.columns import PARTS
-from .comparison import NEEDS, ComparedRuns, View
+from .comparison import NEEDS, ComparedRuns, SortedRuns, View
 from .elements import Plot, Section, Table, number, percent, table_of_rows
-from .runs import Run
+from .seeds import Run, average
 from .style import legend, panels
 
-Curves = dict[str, list[tuple[View, Run, BudgetCurve]]]  # by band
+Curves = dict[str, list[tuple[View, Run, list[BudgetCurve]]]]  # by band, of every seed
 
 _PER = 1000  # prices are shown in percentage points per this many tokens
 _POINTS = 100 * _PER
@@ -40,18 +40,29 @@ def optimality(comparison: ComparedRuns) -> Section:
 def _curves(comparison: ComparedRuns) -> Curves:
     curves: Curves = {}
     for band, view, run in comparison.in_bands(*BANDS):
-        columns, chosen = view.columns[run.name], view.chosen(run, band)
-        chosen &= ~np.isnan(columns.correct)
-        if chosen.any():
-            cell = columns.problem * PARTS + columns.part  # cells weigh the same, as in accuracies
-            curve = budget_curve(cell[chosen], columns.correct[chosen], columns.tokens[chosen])
-            curves.setdefault(band, []).append((view, run, curve))
+        found = [_curve(seed, run.name, band) for seed in view.seeds]
+        if all(found):
+            curves.setdefault(band, []).append((view, run, found))
     return curves
+
+
+def _curve(seed: SortedRuns, name: str, band: str) -> BudgetCurve | None:
+    columns, chosen = seed.columns[name], seed.chosen(name, band)
+    chosen &= ~np.isnan(columns.correct)
+    if not chosen.any():
+        return None
+    cell = columns.problem * PARTS + columns.part  # cells weigh the same, as in accuracies
+    return budget_curve(cell[chosen], columns.correct[chosen], columns.tokens[chosen])
+
+
+def _mean(curves: Sequence[BudgetCurve]) -> BudgetCurve:
+    budgets = np.unique(np.concatenate([curve.budgets for curve in curves]))
+    return BudgetCurve(budgets, np.mean([curve.at(budgets) for curve in curves], axis=0))
 
 
 def _prices(curves: Curves) -> list[float]:
     """A low, a middle and a high price among those at which a best budget changes, rounded to one digit."""
-    moves = [price for found in curves.values() for *_, curve in found for price, _ in best_budgets(curve)]
+    moves = [price for found in curves.values() for *_, of in found for each in of for price, _ in best_budgets(each)]
     picked = np.quantile(moves, [0.1, 0.5, 0.9]) if moves else []
     return sorted({float(f"{price:.0e}") for price in picked})
 
@@ -59,12 +70,15 @@ def _prices(curves: Curves) -> list[float]:
 def _table(comparison: ComparedRuns, curves: Curves) -> Table:
     prices, rows = _prices(curves), []
     for band, found in curves.items():
-        for view, run, curve in found:
-            moves = [price for price, _ in best_budgets(curve)] or [np.nan]
-            row = {"Difficulty": band} | comparison.label(view, run) | {"Pr (%)": percent(curve.success[-1])}
-            row |= {f"n* at λ = {_POINTS * price:g}": number(best_budget(curve, price), digits=0) for price in prices}
-            row["Highest λ"] = number(_POINTS * moves[0], digits=2)
-            row["Lowest λ"] = number(_POINTS * moves[-1], digits=3)
+        for view, run, of_seeds in found:
+            moves = [[price for price, _ in best_budgets(curve)] or [np.nan] for curve in of_seeds]
+            row = {"Difficulty": band} | comparison.label(view, run)
+            row["Pr (%)"] = percent(average(curve.success[-1] for curve in of_seeds))
+            for price in prices:
+                best = average(best_budget(curve, price) for curve in of_seeds)
+                row[f"n* at λ = {_POINTS * price:g}"] = number(best, digits=0)
+            row["Highest λ"] = number(average(_POINTS * of[0] for of in moves), digits=2)
+            row["Lowest λ"] = number(average(_POINTS * of[-1] for of in moves), digits=3)
             rows.append(row)
     caption = (
         f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in percent. Above "
@@ -87,7 +101,8 @@ def draw_best_budgets(axis: Axes, moves: Sequence[tuple[float, int]], **line: An
 def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
     data: dict[str, dict] = {band: {} for band in curves}
-    for column, (band, found) in enumerate(curves.items()):
+    for column, (band, of_runs) in enumerate(curves.items()):
+        found = [(view, run, _mean(of_seeds)) for view, run, of_seeds in of_runs]
         success, gain, best = axes[column :: len(curves)]
         longest = max(curve.budgets[-1] for *_, curve in found)
         shortest = min((curve.budgets[1] for *_, curve in found if len(curve.budgets) > 1), default=1)
@@ -111,7 +126,8 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
                     {"price_points_per_1000_tokens": _POINTS * price, "budget": budget} for price, budget in moves
                 ],
             }
-        sizes = {view.num_problems(view.bands[band]) for view in comparison.views if band in view.bands}
+        seeds = [seed for view in comparison.views if band in view.bands for seed in view.seeds]
+        sizes = {seed.num_problems(seed.bands[band]) for seed in seeds}
         title = f"{band}: {'–'.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} problems"
         success.set(title=title, ylim=(0, None), xscale="log", xlabel="budget n (tokens)")
         gain.set(xscale="log", xlabel="budget n (tokens)")
@@ -125,4 +141,4 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
         "price; at a step, the longer budget stops being worth its tokens. "
         f"{comparison.extent}"
     )
-    return Plot("budget_curves", "Budget curves by difficulty", caption, data, lambda _: figure)
+    return Plot("budget_curves", "Budget curves by difficulty", caption, data, figure)

@@ -1,7 +1,7 @@
 """Builds the report of some runs."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from .main_results import INTRODUCTION, NO_EVALUATION, all_benchmarks, join_mode
 from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
-from .runs import Run, find_files, is_part, load_run
-from .seeds import average_sections, by_seed, check_names
+from .runs import find_files, is_part, load_run
+from .seeds import Run, each_seed, group_seeds
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -93,7 +93,6 @@ def build_report(
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
-    check_names(runs)
     out = Path(out)
     if (out / PAGE).exists() and not (out / NUMBERS).exists():
         raise ValueError(f"{out / PAGE} is no report, and would be overwritten: choose another `out`")
@@ -120,11 +119,12 @@ def build_report(
         remove_files(out)  # before the models' reports are written: it would remove them, too
         places = {model: model.replace("/", "-") for model in models}
         results = {
-            model: _report(models[model], compare, out / place, f"{title}: {model}", write)
+            model: _report(models[model], compare, out / place, f"{title}: {model}", partial(write, model=place))
             for model, place in places.items()
         }
     results = {model: tables for model, tables in results.items() if tables}
-    text = "" if any("@seed-" in name for name in runs) else INTRODUCTION  # which captions say of seeds
+    seeds = list(dict.fromkeys(count for part in models.values() for count in _count_seeds(part)))
+    text = "" if max(seeds) > 1 else INTRODUCTION  # which captions say of seeds
     section = Section("benchmarks", "Accuracy and tokens by model and benchmark", text)
     section.items = [
         join_models(dict(zip(results, tables, strict=True))) for tables in zip(*results.values(), strict=True)
@@ -132,7 +132,7 @@ def build_report(
     section.missing = "" if results else NO_EVALUATION
     links = {model: f"{place}/{PAGE}" for model, place in places.items()}
     about = {"reference": reference, "models": links}
-    write(out, [section], results, about, title=title, runs=[], reference=reference, links=links)
+    write(out, [section], results, about, seeds=seeds, title=title, runs=[], reference=reference, links=links)
     return out / PAGE
 
 
@@ -140,24 +140,23 @@ def _report(
     runs: Mapping[str, Folders], compare: Callable, out: Path, title: str, write: Callable[..., None]
 ) -> list[Table]:
     """Writes the report of one model; returns its tables of accuracy and of tokens."""
-    reports, shown = {}, {}
-    for seed, of in by_seed(runs).items():
-        comparison = compare(of)
-        found = [*comparison.runs, *comparison.checkpoints]
-        parts = [training, main_results]  # without an evaluation
-        if all_benchmarks(found):
-            parts = [headline, main_results, buckets, optimality, reasoning, training]
-        parts += [checkpoints] if comparison.checkpoints else []
-        reports[seed] = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section", disable=None)]
-        for run in found:
-            name = next(given for given in (f"{run.name}@seed-{seed}", run.name) if given in runs)
-            shown[name] = replace(run, name=name)
+    comparison = compare(runs)
+    found = [*comparison.runs, *comparison.checkpoints]
+    parts = [training, main_results]  # without an evaluation
+    if all_benchmarks(found):
+        parts = [headline, main_results, buckets, optimality, reasoning, training]
+    parts += [checkpoints] if comparison.checkpoints else []
+    sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section", disable=None)]
+    for section in sections:
+        captions = [f"{item.caption} {comparison.means}".rstrip() for item in section.items]
+        section.items = [replace(item, caption=caption) for item, caption in zip(section.items, captions, strict=True)]
+    shown = {one.name: one for one in each_seed(found)}
+    shown = [shown[name] for name in runs]
     name = comparison.reference.name if comparison.reference else None
-    sections = average_sections(reports, name)
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
-    about = {"reference": name, "missing": {run.name: run.missing for run in shown.values()}}
-    tables = {"": results} if results else {}
-    write(out, sections, tables, about, title=title, runs=list(shown.values()), reference=name, links={})
+    about = {"reference": name, "missing": {one.name: one.missing for one in shown}}
+    tables, seeds = {"": results} if results else {}, _count_seeds(runs)
+    write(out, sections, tables, about, seeds=seeds, title=title, runs=shown, reference=name, links={})
     return results
 
 
@@ -167,19 +166,26 @@ def _write(
     results: Mapping[str, Sequence[Table]],
     about: dict[str, Any],
     *,
+    seeds: Sequence[int],
     change_of: str | None,
     intervals: bool,
+    model: str = "",
     **content: Any,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     remove_files(out)
     write_numbers(out / NUMBERS, sections, about)
-    write_tables(out / "tables", sections)
+    write_tables(out / "tables", sections, model)
     if results:
-        table = latex_main_results(results, change_of, intervals)
+        table = latex_main_results(results, change_of, intervals, seeds)
         (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
     images = write_figures(out / "figures", sections)
     write_page(out / PAGE, images, sections=sections, version=__version__, numbers=NUMBERS, **content)
+
+
+def _count_seeds(names: Iterable[str]) -> list[int]:
+    """Numbers of seeds that runs have."""
+    return sorted({len(seeds) for seeds in group_seeds(names).values() if "" not in seeds}) or [1]
 
 
 def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
@@ -188,10 +194,14 @@ def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
 
 def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]]) -> None:
     """Refuses unknown names and missing folders before samples are read."""
-    main = [name for name in next(iter(by_seed(runs).values())) if Run(name).checkpoint is None]
+    main = {name: set(of) - {""} for name, of in group_seeds(runs).items() if Run(name, {}).checkpoint is None}
     for argument, name in named:
         if name is not None and name not in main:
             raise ValueError(f"{argument}={name!r} is not among the runs: {', '.join(main)}")
+    seeds = {name: of for name, of in main.items() if of}
+    if seeds and not set.intersection(*seeds.values()):
+        found = "; ".join(f"{name}: {', '.join(sorted(of))}" for name, of in seeds.items())
+        raise ValueError(f"no seed is in all runs ({found}): name seeds alike, as they are compared in pairs")
     for name, folders in runs.items():
         for folder in _listed(folders):
             find_files(name, Path(folder))
@@ -208,12 +218,21 @@ def _compare(
     loaded = {}
     for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run", disable=None):
         loaded[name] = load_run(name, _listed(folders), split_by, benchmarks)
-    main = {name: run for name, run in loaded.items() if run.checkpoint is None}
+    joined = [
+        Run(name, {seed: loaded[full] for seed, full in seeds.items()}) for name, seeds in group_seeds(runs).items()
+    ]
+    for run in joined:
+        every = all_benchmarks(run.seeds.values())
+        for one in run.seeds.values():
+            one.missing += [
+                f"{name}: only in other seeds, so in no mean" for name in every if name not in one.benchmarks
+            ]
+    main = {run.name: run for run in joined if run.checkpoint is None}
     for name in difficulty:
-        if not main[name].samples:
+        if not main[name].sampled:
             raise ValueError(f"difficulty_run={name!r} has no samples to take a success rate from")
     reference = (reference or next(iter(main))) if len(main) > 1 else None
-    found = all_benchmarks(loaded.values())
+    found = all_benchmarks(joined)
 
     def expand(argument: str, whole: str) -> list[str]:
         names = [name for name in found if is_part(name, whole, split_by)]
@@ -235,5 +254,5 @@ def _compare(
             name: [b for member in members for b in expand(f"group {name!r}", member)]
             for name, members in groups.items()
         },
-        [run for run in loaded.values() if run.checkpoint is not None],
+        [run for run in joined if run.checkpoint is not None],
     )

@@ -45,12 +45,12 @@ def remove_files(out: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def write_tables(folder: Path, sections: Sequence[Section]) -> None:
+def write_tables(folder: Path, sections: Sequence[Section], model: str = "") -> None:
     """Writes every table as Markdown and as LaTeX."""
     folder.mkdir(parents=True, exist_ok=True)
     for table in _items(sections, Table):
         (folder / f"{table.key}.md").write_text(markdown(table), encoding="utf-8")
-        (folder / f"{table.key}.tex").write_text(latex(table), encoding="utf-8")
+        (folder / f"{table.key}.tex").write_text(latex(table, model), encoding="utf-8")
 
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]:

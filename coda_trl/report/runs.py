@@ -31,11 +31,11 @@ _ORDER = ("svamp", "gsm8k", "math500", "amc23", "aime24", "aime25", "commonsense
 
 
 @dataclass
-class Run:
+class SeedRun:
     """
-    Contents of the folders of a run: `summaries` are accuracy and tokens where there are no samples, `facts` say how
-    the numbers were made, `thresholds` are the success rates of easy and hard prompts in training; `missing` and
-    `unfinished` are sentences about what the folders lack.
+    Contents of the folders of a run, or of one of its seeds: `summaries` are accuracy and tokens where there are no
+    samples, `facts` say how the numbers were made, `thresholds` are the success rates of easy and hard prompts in
+    training; `missing` and `unfinished` are sentences about what the folders lack.
     """
 
     name: str
@@ -68,24 +68,12 @@ class Run:
             return self.summaries.get(benchmarks[0], {}).get(metric, Estimate(np.nan))
         return Estimate(float(np.mean([self.estimate(metric, [name]).value for name in benchmarks])))
 
-    @property
-    def checkpoint(self) -> tuple[str, int] | None:
-        """Name and step of its training, if the run is a checkpoint such as `CODA@checkpoint-50`."""
-        match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
-        return (match[1], int(match[2])) if match else None
-
-    @property
-    def budget(self) -> int | None:
-        """Token budget in its name, if any: 512 in `L1@512`."""
-        match = re.fullmatch(r".+@(\d+)", self.name)
-        return int(match[1]) if match else None
-
 
 def load_run(
     name: str, folders: Sequence[str | os.PathLike], split_by: str = "rung", benchmarks: Sequence[str] = ()
-) -> Run:
+) -> SeedRun:
     """Loads a run from its folders, see [`find_files`]. `benchmarks` are those to keep, by default all."""
-    run = Run(name)
+    run = SeedRun(name)
     for folder in map(Path, folders):
         _load_folder(run, folder, split_by)
     run.samples = {name: run.samples[name] for name in sorted(run.samples, key=benchmark_order)}
@@ -126,7 +114,7 @@ def _results(folder: Path) -> list[Path]:
     return [path for path in places if path is not None and path.exists()]
 
 
-def _load_folder(run: Run, folder: Path, split_by: str) -> None:
+def _load_folder(run: SeedRun, folder: Path, split_by: str) -> None:
     found = find_files(run.name, folder)
     settings = (folder.parent if folder.name.startswith("checkpoint-") else folder) / SETTINGS_FILE
     if settings.is_file():
@@ -146,7 +134,7 @@ def _load_folder(run: Run, folder: Path, split_by: str) -> None:
             run.missing.append(f"left out: {message}")
 
 
-def _add(run: Run, kind: str, loaded: dict[str, Any]) -> None:
+def _add(run: SeedRun, kind: str, loaded: dict[str, Any]) -> None:
     if twice := loaded.keys() & vars(run)[kind].keys():
         raise ValueError(
             f"run {run.name!r}: two of its folders hold {kind} of {', '.join(sorted(twice))}: leave one out"
@@ -162,7 +150,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _load_summary(run: Run, path: Path) -> None:
+def _load_summary(run: SeedRun, path: Path) -> None:
     content = _read_json(path)
     if not (path.parent / SAMPLES_FILE).exists():  # it may be written by hand
         results = content.get("benchmarks") if isinstance(content, dict) else None
@@ -179,13 +167,13 @@ def _load_summary(run: Run, path: Path) -> None:
         )
 
 
-def _load_settings(run: Run, path: Path) -> None:
+def _load_settings(run: SeedRun, path: Path) -> None:
     settings = _read_json(path)
     if {"coda_tau_easy", "coda_tau_hard"} <= set(settings):  # not a file of that name from a script of one's own
         run.thresholds = settings["coda_tau_easy"], settings["coda_tau_hard"]
 
 
-def _load_log(run: Run, path: Path) -> None:
+def _load_log(run: SeedRun, path: Path) -> None:
     if run.log_history:
         raise ValueError(
             f"run {run.name!r}: two of its folders hold a training log, {path.parent} the second: give every training "
@@ -226,7 +214,7 @@ def _facts(summary: Mapping[str, Any]) -> dict[str, str]:
     return facts
 
 
-def _note_missing(run: Run) -> None:
+def _note_missing(run: SeedRun) -> None:
     if not run.samples and not run.summaries:
         run.missing.append("no evaluation: no accuracy, no tokens")
     elif not run.samples:

@@ -1,122 +1,122 @@
-"""Several seeds in one report: every number is the mean of what each seed has by itself."""
+"""Runs of one or several seeds: every number of a run is the mean of what each of its seeds has by itself."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain, product
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..evaluation.bootstrap import Estimate, over_seeds
-from .buckets import answer
-from .elements import MISSING, Cell, Plot, Section, Table
-from .main_results import INTRODUCTION
+from .runs import SeedRun
 
 _SEED = re.compile(r"@seed-([^@/]+)$")
-# Figures that are not drawn of means.
-_APART = ("Accuracy against tokens", "Budget curves by difficulty", "Checkpoints")
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Refuses seeds in another spelling, which would pass for budgets."""
+@dataclass(frozen=True)
+class Run:
+    """What the report shows under one name, by seed; a run without seeds has the one called `""`."""
+
+    name: str
+    seeds: dict[str, SeedRun]
+
+    @property
+    def benchmarks(self) -> set[str]:
+        """Those that every seed has."""
+        return set.intersection(*(one.benchmarks for one in self.seeds.values()))
+
+    @property
+    def sampled(self) -> set[str]:
+        """Benchmarks of which every seed has samples."""
+        return set.intersection(*(set(one.samples) for one in self.seeds.values()))
+
+    @property
+    def is_logged(self) -> bool:
+        return all(one.log_history for one in self.seeds.values())
+
+    @property
+    def thresholds(self) -> tuple[float, float] | None:
+        return next((one.thresholds for one in self.seeds.values() if one.thresholds), None)
+
+    @property
+    def checkpoint(self) -> tuple[str, int] | None:
+        """Name and step of its training, if the run is a checkpoint such as `CODA@checkpoint-50`."""
+        match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
+        return (match[1], int(match[2])) if match else None
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether its name has a token budget, as `L1@512` does."""
+        return re.fullmatch(r".+@\d+", self.name) is not None
+
+    def mean(self, measure: Callable[[SeedRun], Any]) -> Any:
+        return average(map(measure, self.seeds.values()))
+
+    def estimate(self, metric: str, benchmarks: Sequence[str]) -> Estimate:
+        """See [`SeedRun.estimate`]."""
+        return self.mean(lambda one: one.estimate(metric, benchmarks))
+
+
+def group_seeds(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Names such as `GRPO@seed-0` by name without seed and by seed, which is `""` where there is none."""
+    found: dict[str, dict[str, str]] = {}
     for name in names:
-        if re.search("@seed", name, re.IGNORECASE) and not _SEED.search(name):
+        if re.search("@seed", name, re.IGNORECASE) and not _SEED.search(name):  # it would pass for a budget
             raise ValueError(f"run {name!r}: a seed is the end of a name, spelled NAME@seed-SEED, such as GRPO@seed-0")
-
-
-def by_seed(runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Runs by seed and by name without `@seed-SEED`; those without a seed belong to every seed."""
-    split = {(_SEED.sub("", name), "".join(_SEED.findall(name))): run for name, run in runs.items()}
-    found: dict[str, dict[str, Any]] = {seed: {} for seed in dict.fromkeys(seed for _, seed in split if seed) or [""]}
-    for (name, _), seed in product(split, found):
-        keys = {(name, seed), (name, "")} & split.keys()
-        if len(keys) != 1:
-            problem = "is given with and without its seed" if keys else f"is missing: add {name}@seed-{seed}"
-            raise ValueError(f"run {name!r} of seed {seed!r} {problem}; a run has every seed, or none")
-        found[seed][name] = split[keys.pop()]
+        found.setdefault(_SEED.sub("", name), {})["".join(_SEED.findall(name))] = name
+    for name, seeds in found.items():
+        if "" in seeds and len(seeds) > 1:
+            raise ValueError(
+                f"run {name!r} of seed {max(seeds)!r} is given with and without its seed; a run has seeds, or none"
+            )
     return found
 
 
-def average_sections(reports: Mapping[str, Sequence[Section]], reference: str | None) -> list[Section]:
-    """The sections of one report for those of every seed."""
-    first, *others = reports.values()
-    about = (
-        f"Means over {len(reports)} seeds ({', '.join(reports)}) with 95% intervals over them (Student's t; where all "
-        "agree, over problems), of differences over pairs of one seed."
-    )
-    everything = [item for section in chain(*reports.values()) for item in section.items]
-    for section in first if others else ():
-        alike = [[each for each in everything if _kind(each) == _kind(item)] for item in section.items]
-        apart = [of[0].title for of in alike if of[0].title in _APART or len(of) < len(reports)]
-        section.items = [_average_item(of, about) for of in alike if of[0].title not in apart]
-        section.text = section.text.replace(INTRODUCTION, about)
-        if section.key == "answer" and (section.items or apart):
-            section.text = "" if apart else answer(section.items[0], reference)
-        if apart:
-            section.missing = f"Not averaged over seeds: {', '.join(apart)}. Reports of single seeds have them."
-    return list(first)
+def each_seed(runs: Iterable[Run]) -> Iterator[SeedRun]:
+    return (one for run in runs for one in run.seeds.values())
 
 
-def _kind(item: Table | Plot) -> tuple[str, ...]:
-    return item.title, *(item.header if isinstance(item, Table) else ())
+def pairs(*runs: Run) -> list[list[SeedRun]]:
+    """The runs of every seed that all of them have; one without seeds goes with each."""
+    seeded = [run.seeds for run in runs if "" not in run.seeds] or [{"": None}]
+    shared = [seed for seed in seeded[0] if all(seed in seeds for seeds in seeded)]
+    return [[run.seeds.get(seed) or run.seeds[""] for run in runs] for seed in shared]
 
 
-def _average_item(items: Sequence[Any], about: str) -> Table | Plot:
-    first = items[0]
-    captions = ". ".join(item.caption.rstrip(" .") for item in items)
-    sentences = captions.replace(", over problems and not over trainings,", "").split(". ")
-    caption = ". ".join([*dict.fromkeys(sentences), about])
-    if isinstance(first, Plot):
-        caption += " Pale curves are single seeds." * (first.key != "token_ratio")  # bars
-        return Plot(first.key, first.title, caption, _average([item.data for item in items]), first.draw)
-    rows = [{_words(row): row for row in table.rows} for table in items]
-    words = [key for key in rows[0] if all(key in of for of in rows)]
-    if lost := [" ".join(key) for key in dict.fromkeys(chain(*rows)) if key not in words]:
-        caption += f" Not in every seed: {', '.join(lost)}."
-    cells = [list(map(_average_cell, zip(*(of[key] for of in rows), strict=True))) for key in words]
-    changes = [_words(first.rows[place]) for place in first.differences]
-    places = frozenset(place for place, key in enumerate(words) if key in changes)
-    return replace(first, caption=caption, rows=cells, differences=places)
-
-
-def _words(row: Sequence[Cell]) -> tuple[str, ...]:
-    return tuple(cell.text for cell in row if cell.value is None and cell.text not in ("", MISSING))
-
-
-def _average_cell(cells: Sequence[Cell]) -> Cell:
-    first = cells[0]
-    if all(cell == first for cell in cells):
+def average(found: Iterable[Any]) -> Any:
+    """Mean over seeds of numbers, of estimates, or of results that hold them; counts get no interval."""
+    first, *others = found
+    if all(each == first for each in others):
         return first
-    if any(cell.value is None for cell in cells):
-        return Cell(MISSING)
-    mean = _over_seeds(cells)
-    return first.again(Estimate(mean.value) if isinstance(first.value, int) else mean)  # counts have no interval
-
-
-def _over_seeds(found: Sequence[Cell | Estimate]) -> Estimate:
-    mean = over_seeds([each.value for each in found])
-    if not np.allclose([each.value for each in found], mean.value):
+    if isinstance(first, int):
+        return float(np.mean([first, *others]))
+    if not isinstance(first, float | Estimate):
+        return replace(
+            first,
+            **{name: average([value, *(vars(each)[name] for each in others)]) for name, value in vars(first).items()},
+        )
+    seeds = [each if isinstance(each, Estimate) else Estimate(each) for each in (first, *others)]
+    mean = over_seeds([each.value for each in seeds])
+    if np.isnan(mean.value):
+        return Estimate(np.nan)
+    if not np.allclose([each.value for each in seeds], mean.value):
         return mean
     # Alike by chance, as shares of few problems are: Student's t would exclude everything else.
-    known = [each for each in found if each.low is not None]
+    known = [each for each in seeds if each.low is not None]
     return Estimate(mean.value, min((e.low for e in known), default=None), max((e.high for e in known), default=None))
 
 
-def _average(found: Sequence[Any]) -> Any:
-    """Means of a figure's numbers: of a curve at the steps that all `seeds` have."""
-    first = found[0]
-    if all(each == first for each in found):
-        return first
-    if isinstance(first, list):  # of buckets
-        same = ([each for each in chain(*found) if each["name"] == bucket["name"]] for bucket in first)
-        return [_average(of) for of in same if len(of) == len(found)]
-    if not isinstance(first, dict):
-        return float(np.mean(found))
-    if "low" in first:
-        return vars(_over_seeds([Estimate(**each) for each in found]))
-    if "steps" in first:
-        logged = [dict(zip(each["steps"], each["values"], strict=True)) for each in found]
-        means = {step: float(np.mean([each[step] for each in logged])) for step in set.intersection(*map(set, logged))}
-        return {"steps": sorted(means), "values": [means[step] for step in sorted(means)], "seeds": list(found)}
-    return {key: _average([each[key] for each in found]) for key in first if all(key in each for each in found)}
+def describe_means(runs: Sequence[Run]) -> str:
+    """What numbers of several seeds are, as a sentence; empty if no run has several."""
+    seeds = {run.name: ", ".join(run.seeds) for run in runs if "" not in run.seeds}
+    counts = [len(run.seeds) for run in runs]
+    if max(counts, default=1) == 1:
+        return ""
+    which, rest = f"{max(counts)} seeds ({next(iter(seeds.values()))})", ""
+    if len(set(seeds.values())) > 1:
+        which = f"seeds ({'; '.join(f'{name}: {of}' for name, of in seeds.items())})"
+        rest = " Differences, and numbers by difficulty, rest on the seeds that the runs have in common."
+    return (
+        f"Means over {which} with 95% intervals over them (Student's t; where all agree, over problems), of "
+        f"differences over pairs of one seed.{rest}"
+    )

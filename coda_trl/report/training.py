@@ -1,7 +1,6 @@
 """Training curves: gates, reward, easy penalty, length, and evaluation during training (Fig. 2 and 4)."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
 from .comparison import ComparedRuns
 from .elements import Cell, Plot, Section, Table, number, table_of_rows
-from .runs import Run
+from .seeds import Run, average
 from .style import legend, panels
 
 _BASE = "base reward"  # whose name in the log depends on the run
@@ -45,7 +44,7 @@ _FIGURES = {
 }
 _ENDS = {"Base reward": _BASE, "w_easy": "coda/mean_w_easy", "w_hard": "coda/mean_w_hard", "Length": _LENGTH}
 
-Curves = dict[str, dict[str, Curve | None]]  # by panel and run
+Curves = dict[str, dict[str, list[Curve | None]]]  # by panel and run, of every seed
 
 
 def training(comparison: ComparedRuns) -> Section:
@@ -56,17 +55,17 @@ def training(comparison: ComparedRuns) -> Section:
         "Means over a batch at every logged step; where there are 30 and more, thick lines are moving averages. "
         "Rewards are unshaped.",
     )
-    logged = [run for run in comparison.runs if run.log_history]
+    logged = [run for run in comparison.runs if run.is_logged]
     if not logged:
         section.missing = "No run has a training log (trainer_state.json)."
         return section
     for key, (title, caption, shown) in _FIGURES.items():
-        curves = {panel: {run.name: _curve(run.log_history, name) for run in logged} for panel, name in shown.items()}
+        curves = {panel: {run.name: _curves(run, name) for run in logged} for panel, name in shown.items()}
         section.items += _plot(comparison, key, title, caption, curves)
     caption = "Unshaped reward and completion length on held-out problems."
     section.items += _plot(comparison, "evaluation", "Evaluation during training", caption, _evaluation_curves(logged))
     section.items.append(_table(logged))
-    without = [run.name for run in logged if curve(run.log_history, "coda/mean_w_easy") is None]
+    without = [run.name for run in logged if not any(_curves(run, _ENDS["w_easy"]))]
     if without:
         section.text += f" No gates were logged by {', '.join(without)}."
     return section
@@ -76,27 +75,39 @@ def _curve(log_history: list[dict], name: str) -> Curve | None:
     return curve(log_history, base_reward_key(log_history) or "" if name == _BASE else name)
 
 
+def _curves(run: Run, name: str) -> list[Curve | None]:
+    return [_curve(one.log_history, name) for one in run.seeds.values()]
+
+
 def _evaluation_curves(runs: list[Run]) -> Curves:
     found: Curves = {}
     for run in runs:
-        for name, entries in evaluation_histories(run.log_history).items():
+        of_seeds = [evaluation_histories(one.log_history) for one in run.seeds.values()]
+        for name in of_seeds[0]:
             prefix = f"{name}: " if name else ""
             for panel, key in (("reward", _BASE), ("completion length (tokens)", _LENGTH)):
-                found.setdefault(prefix + panel, {})[run.name] = _curve(entries, key)
+                curves = [_curve(of.get(name, []), key) for of in of_seeds]
+                found.setdefault(prefix + panel, {})[run.name] = curves
     return found
 
 
 def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: Curves) -> list[Plot]:
     """The figure of the curves that were logged, if any."""
-    logged = {panel: {run: line for run, line in lines.items() if line} for panel, lines in curves.items()}
-    present = {panel: lines for panel, lines in logged.items() if lines}
-    if not present:
-        return []
-    data = {
-        panel: {name: {"steps": line.steps.tolist(), "values": line.values.tolist()} for name, line in lines.items()}
-        for panel, lines in present.items()
-    }
-    return [Plot(key, title, caption, data, partial(_draw_panels, comparison.styles))]
+    logged = {panel: {run: _mean(of) for run, of in lines.items() if all(of)} for panel, lines in curves.items()}
+    data = {panel: lines for panel, lines in logged.items() if lines}
+    if comparison.means:
+        caption += " Pale curves are single seeds."
+    return [Plot(key, title, caption, data, _draw_panels(comparison.styles, data))] if data else []
+
+
+def _mean(curves: Sequence[Curve]) -> dict[str, list]:
+    """A run's curve or, at the steps that all its `seeds` have, their mean."""
+    found = [{"steps": line.steps.tolist(), "values": line.values.tolist()} for line in curves]
+    if len(found) == 1:
+        return found[0]
+    logged = [dict(zip(of["steps"], of["values"], strict=True)) for of in found]
+    steps = sorted(set.intersection(*map(set, logged)))
+    return {"steps": steps, "values": [float(np.mean([of[step] for of in logged])) for step in steps], "seeds": found}
 
 
 def _draw_panels(styles: Mapping[str, dict], data: Mapping[str, Mapping[str, dict]]) -> Figure:
@@ -129,11 +140,11 @@ def _table(runs: list[Run]) -> Table:
     for run in runs:
         row: dict[str, Cell | str] = {"Run": run.name}
         for name, key in _ENDS.items():
-            line = _curve(run.log_history, key)
-            values = np.array([np.nan]) if line is None else line.values
-            tenth, digits = max(1, len(values) // 10), 0 if key == _LENGTH else 3
-            row[f"{name}, start"] = number(float(np.mean(values[:tenth])), digits=digits)
-            row[f"{name}, end"] = number(float(np.mean(values[-tenth:])), digits=digits)
+            digits = 0 if key == _LENGTH else 3
+            values = [np.array([np.nan]) if line is None else line.values for line in _curves(run, key)]
+            tenths = [(of, max(1, len(of) // 10)) for of in values]
+            row[f"{name}, start"] = number(average(float(np.mean(of[:tenth])) for of, tenth in tenths), digits=digits)
+            row[f"{name}, end"] = number(average(float(np.mean(of[-tenth:])) for of, tenth in tenths), digits=digits)
         rows.append(row)
     caption = "Means over the first and the last tenth of the logged steps."
     return table_of_rows("training", "Start and end of training", caption, rows)
