@@ -148,7 +148,7 @@ def load_tokenizer(
         raise ValueError("There is no model: set `model_name_or_path` to a hub id or a folder.")
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, TypeError) as problem:
+    except (OSError, ValueError) as problem:
         reason = str(problem).partition("\n")[0]
         raise ValueError(
             f"The tokenizer of {name} could not be loaded here ({reason}). Correct `model_name_or_path`; without "

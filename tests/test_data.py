@@ -29,7 +29,7 @@ from coda_trl.data.math_levels import MATH500_LEVEL1, is_level1
 from coda_trl.data.reading import is_local, read_rows
 from coda_trl.data.solved_percentage import check_solved_percentage
 from coda_trl.evaluation.loading import load_benchmark
-from coda_trl.loading import load_evaluation_prompts
+from coda_trl.loading import load_evaluation_prompts, load_prompts
 
 DATA = Path(__file__).parent / "fixtures" / "data"
 QUESTION = {"role": "user", "content": "What is 1 + 1?"}
@@ -190,7 +190,9 @@ def test_ladder_is_generated_to_size():
     for number in ("many", "0"):
         with pytest.raises(DataError, match="write a number of rows"):
             load_source(f"ladder={number}")
-    budgets = [load_training_set("ladder=20", length_budget=[1, 999], seed=seed)["n_gold"][:] for seed in (1, 42)]
+    budgets = [
+        load_prompts(["ladder=20"], DataArguments(length_budget=[1, 999]), seed)["n_gold"][:] for seed in (1, 42)
+    ]
     assert budgets[0] != budgets[1] == load_training_set("ladder=20", length_budget=[1, 999])["n_gold"][:]
 
 

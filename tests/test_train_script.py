@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from train_script import PATH, TRAIN, record_trainers, write_recipe
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 from coda_trl.ladder import CHECKPOINT
@@ -131,7 +131,7 @@ def test_dry_run_trains_nothing(recipe, trainers, tmp_path):
 
 def test_dry_run_asks_for_the_revision_that_is_trained(recipe, monkeypatch):
     asked = []
-    for loader in (AutoTokenizer, AutoConfig):
+    for loader in (AutoTokenizer, AutoConfig, GenerationConfig):
         original = loader.from_pretrained
         monkeypatch.setattr(
             loader,
@@ -140,7 +140,8 @@ def test_dry_run_asks_for_the_revision_that_is_trained(recipe, monkeypatch):
         )
     assert TRAIN.main([*recipe, "--dry_run", "--model_revision", "v2", "--trust_remote_code", "true"]) == 0
     ours = [kwargs for kwargs in asked if "_from_auto" not in kwargs]  # the tokenizer asks for a configuration itself
-    assert ours == [{"revision": "v2", "trust_remote_code": True}] * 2
+    everywhere = {"revision": "v2", "trust_remote_code": True}
+    assert ours == [everywhere, {"revision": "v2"}, everywhere]
 
 
 def test_gsm8k_in_its_public_schema_with_the_reward_of_trl(recipe, trainers):
@@ -214,6 +215,16 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
     assert message in error_line(caplog)
 
 
+@pytest.mark.parametrize("here", ["is_kernels_available", "is_flash_attn_2_available"])
+def test_packages_that_are_installed_are_used(recipe, monkeypatch, here):
+    monkeypatch.setattr(TRAIN, "find_spec", lambda name: name)
+    for each in ("is_kernels_available", "is_flash_attn_2_available"):
+        monkeypatch.setattr(TRAIN, each, lambda each=each: each == here)
+    argv = [*recipe, "--use_vllm", "true", "--attn_implementation", "flash_attention_2"]
+    _, data_args, _, args, model_args = TRAIN.parse(argv)
+    TRAIN.check_arguments(data_args, args, model_args)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -231,6 +242,9 @@ def test_bad_arguments_are_named_in_one_line_before_anything_is_loaded(
         ("--overlay types.yaml", "`reward_funcs` is [1], but must be a list of text."),
         ("--overlay null.yaml", "`max_prompt_length` is None, but must be a number."),
         ("--overlay plan.yaml", "`gpu_memory` is [80], but must be a number."),
+        ("--overlay key.yaml", "TRL or transformers cannot take a setting: AcceleratorConfig.__init__() got an"),
+        ("--coda_alph 0.3", "There is no setting `coda_alph`"),
+        ("--overl none.yaml", "There is no setting `overl`"),
         ("--deepspeed gone.json", "deepspeed>="),
         ("--overlay number.yaml", "There is no setting `1`"),
         ("--overlay short.yaml", "There is no setting `coda_alph`"),
@@ -250,9 +264,10 @@ def test_what_is_no_setting_is_said_without_a_traceback(tmp_path, monkeypatch, c
     Path("none.yaml").write_text("dataset: []\n")
     Path("env.yaml").write_text("env: 3\n")
     Path("types.yaml").write_text("reward_funcs: [1]\n")
+    Path("key.yaml").write_text("accelerator_config:\n  nosuch: 1\n")
     Path("null.yaml").write_text("max_prompt_length: null\n")
     Path("plan.yaml").write_text("gpu_memory: [80]\n")
-    Path("number.yaml").write_text("1: 2\n")
+    Path("number.yaml").write_text("1: [2]\n")
     Path("short.yaml").write_text("coda_alph: 0.3\n")
     Path("bytes.yaml").write_bytes(b"\xff\x00")
     Path("typo.yaml").write_text("coda_aplha: 0.3\nuse_cpu: true\nbf16: false\n")
@@ -300,6 +315,7 @@ def test_training_on_a_benchmark_is_warned_of(recipe, caplog):
     """`gsm8k` is the test split; the training split is `gsm8k_train`. The dry run counts them if the hub is there."""
     assert TRAIN.main([*recipe, "--dataset", "gsm8k"]) == 1  # no hub here
     assert "`dataset` has gsm8k, a benchmark: its test problems are trained on." in caplog.text
+    assert caplog.text.count("a benchmark") == 1, "of no other"
 
 
 def test_a_run_without_a_model_is_told_so(tmp_path, caplog, capsys):
@@ -362,19 +378,31 @@ def test_a_wrong_name_for_the_model_ends_in_one_line(recipe, caplog):
     assert "such as `model_init_kwargs`, is wrong: Qwen3ForCausalLM.__init__() got an" in error_line(caplog)
 
 
-@pytest.mark.parametrize("changes", [["--model_name_or_path", "no/model"], ["--dataset", "nosuch"]])
-def test_an_unknown_model_or_data_set_ends_in_one_line_before_any_weights(recipe, trainers, caplog, changes):
+@pytest.mark.parametrize(
+    "changes",
+    [["--model_name_or_path", "no/model"], ["--model_name_or_path", "a_new_kind"], ["--dataset", "nosuch"]],
+)
+def test_an_unknown_model_or_data_set_ends_in_one_line_before_any_weights(
+    recipe, trainers, tmp_path, monkeypatch, caplog, changes
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a_new_kind").mkdir()
+    Path("a_new_kind/config.json").write_text('{"model_type": "a_new_kind"}')
     assert TRAIN.main([*recipe, *changes]) == 1
     assert changes[1] in error_line(caplog) and trainers == []
 
 
-@pytest.mark.parametrize("name", ["get_soft_overlong_punishment", "get_repetition_penalty_reward"])
-def test_rewards_of_trl_that_have_to_be_made_are_reachable_by_name(name):
-    (reward,) = find_reward(name, 100)(completions=["1 2 3"], completion_ids=[[1, 2, 3]])
-    assert reward == 0
+def test_rewards_of_trl_that_have_to_be_made_are_reachable_by_name():
+    punishment, penalty = (
+        find_reward(f"get_{name}", 100) for name in ("soft_overlong_punishment", "repetition_penalty_reward")
+    )
+    assert punishment(completion_ids=[[1] * length for length in (3, 75, 85, 101)]) == [0, 0, -0.4, -1]
+    assert penalty(completions=["1 2 3"], completion_ids=[[1, 2, 3]]) == [0]
 
 
-def test_the_same_command_resumes_from_the_last_checkpoint(recipe, trainers, tmp_path):
+def test_the_same_command_resumes_from_the_last_checkpoint_or_from_one_that_it_names(
+    recipe, trainers, tmp_path, caplog
+):
     save = ["--save_strategy", "steps", "--save_steps", "1", "--logging_steps", "1"]
     TRAIN.main([*recipe, *save, "--max_steps", "1"])
     TRAIN.main([*recipe, *save, "--max_steps", "2"])
@@ -382,6 +410,9 @@ def test_the_same_command_resumes_from_the_last_checkpoint(recipe, trainers, tmp
     assert [log["step"] for log in trainers[1].state.log_history if "reward" in log and "loss" in log] == [1, 2]
     assert {path.name for path in (tmp_path / "out").glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     assert (tmp_path / "out" / "trainer_state.json").is_file()
+    first = str(tmp_path / "out" / "checkpoint-1")
+    assert TRAIN.main([*recipe, *save, "--max_steps", "2", "--resume_from_checkpoint", first]) == 0
+    assert len(trainers) == 3 and caplog.text.count(f"Resuming from {first}") == 2
 
 
 def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(recipe, trainers, tmp_path, caplog):
