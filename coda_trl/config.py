@@ -109,8 +109,8 @@ class CodaGRPOConfig(LengthGroupedGRPOConfig):
         correctness_reward (`str`, *optional*):
             Name of the reward function that is shaped. It must return 0, 1 or `None`. Defaults to the only one that is
             known to do so (such as `accuracy_reward`), else to the only one with `accura` or `correct` in its name,
-            else to the first one, reward models aside. Rows for which it returns `None` are not shaped, so if each
-            kind of task has its own function, wrap them in one.
+            else to the first one, reward models aside; without any function, to the rewards of all environments. Rows
+            for which it returns `None` are not shaped, so if each kind of task has its own function, wrap them in one.
 
     Raises:
         ValueError: If a parameter is out of range, or contradicts the shaping.

@@ -44,13 +44,13 @@ def find_correctness_reward(
     )
 
 
-def check_correctness(rewards: torch.Tensor, names: Sequence[str], index: int) -> None:
-    """Raises a [`RewardError`] if the rewards `(N,)` of the function at `index` are not 0, 1 or NaN."""
+def check_correctness(rewards: torch.Tensor, name: str) -> None:
+    """Raises a [`RewardError`] if the rewards `(N,)` of the function `name` are not 0, 1 or NaN."""
     if says_right_or_wrong(rewards):
         return
     value = min(set(rewards[~rewards.isnan()].tolist()) - {0, 1})
     raise RewardError(
-        f"The reward function {names[index]!r} returned {value:g}, but length shaping needs 1 (right), 0 (wrong) or "
+        f"The reward function {name!r} returned {value:g}, but length shaping needs 1 (right), 0 (wrong) or "
         "None (cannot be judged). Let it return these, with its size as its weight in `reward_weights`; or set "
         f"`correctness_reward` to the name of one that does, or `length_shaping` to 'none'."
     )

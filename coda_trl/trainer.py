@@ -40,9 +40,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     It differs from [`~trl.GRPOTrainer`] in `_generate`, which notes how many tokens the model itself wrote in each
     rollout, and in `_calculate_rewards`, which shapes the correctness reward after the rewards of all processes are
-    gathered, when groups are complete. The shaping term is a reward column of its own, `length_shaping`, the last
-    entry of `reward_funcs`, so that TRL logs correctness, term and sum. With `length_shaping="none"` there is no such
-    column. Evaluation is not shaped. Micro-batches are those of the parent,
+    gathered, when groups are complete. The shaping term is a reward column of its own, `length_shaping`, which the
+    first batch adds to `reward_funcs`, so that TRL logs correctness, term and sum. With `length_shaping="none"` there
+    is no such column. Evaluation is not shaped. Micro-batches are those of the parent,
     [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
@@ -96,18 +96,17 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             self._tag_names, self._paper = GRPOTrainer._tag_names, GRPOTrainer._paper
             shaping = "" if args.length_shaping == "none" else f" whose rewards are shaped by {args.length_shaping}"
             self._name = f"GRPO{shaping}"
+        environments_judge = not reward_funcs  # each its own rollouts; TRL appends their rewards to the functions
         super().__init__(model, reward_funcs, args, train_dataset, eval_dataset, *others, **options)
-        rewards = zip(self.reward_func_names, self.reward_funcs, strict=True)
+        names = list(self.reward_func_names)
+        rewards = zip(names, self.reward_funcs, strict=True)
         models = {name for name, reward in rewards if isinstance(reward, torch.nn.Module)}
-        column, guess = self._find_base_column(self.reward_func_names, args, models)
-        self._base_reward = self.reward_func_names[column]
-        self._first_verdicts = FirstVerdicts(self._base_reward)
+        column, guess = self._find_base_column(names, args, models)
+        self._default_judges, guess = (names, None) if environments_judge else ([names[column]], guess)
+        self._first_verdicts = FirstVerdicts(" or ".join(self._judges))
         self._knows_correctness = args.length_shaping != "none" or guess is None
-        if args.length_shaping == "none":
-            return
-        if guess is not None and self.accelerator.is_main_process:
+        if guess is not None and args.length_shaping != "none" and self.accelerator.is_main_process:
             warnings.warn(guess, stacklevel=2)
-        self._add_column_of_the_term()
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
         super()._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
@@ -166,19 +165,23 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     @override
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
-        names, has_term = self.reward_func_names, self.args.length_shaping != "none"
-        if has_term and self._mode == "train" and not {self._base_reward, "length_shaping"}.issubset(names):
+        # A callback may change `args.length_shaping`, and a script evaluate with other functions than it trains with.
+        judges, has_term = self._judges, self.args.length_shaping != "none"
+        has_base = set(judges).issubset(self.reward_func_names)
+        if has_term and self._mode == "train" and not has_base:
             raise RewardError(
-                f"The reward functions are now {', '.join(names)}, so rewards would no longer be shaped. Keep "
-                f"{self._base_reward!r} and 'length_shaping' among them, or make a new trainer."
+                f"The reward functions are now {', '.join(self.reward_func_names)}, so rewards would no longer be "
+                f"shaped. Keep {' and '.join(map(repr, judges))} among them, or make a new trainer."
             )
+        if has_term and has_base and "length_shaping" not in self.reward_func_names:
+            self._add_column_of_the_term()
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
-        if self._base_reward not in names:  # a script evaluates with other functions than it trains with
+        if not has_base:
             self._log_table(len(prompts))
             return rewards
-        base = rewards[:, self._base_column]
+        base = rewards[:, self._base_columns].nanmean(dim=1)
         if has_term:
-            check_correctness(base, names, self._base_column)
+            check_correctness(base, " or ".join(judges))
         elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
             self._log_table(len(prompts))
             return rewards
@@ -187,7 +190,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
         lengths = self._gather(self._completion_lengths)
         shaped = self._shape(base, lengths, inputs)
-        if has_term and "length_shaping" in names:
+        if has_term:
             self._add_term(rewards, shaped.delta)
         self._log_metrics(base, lengths, shaped, truncated)
         self._log_table(len(prompts), shaped)
@@ -199,7 +202,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         rewards[:, column] = term
         if len(weights) < rewards.size(1):  # those of the functions alone, as when the trainer is new
             weights = torch.cat([weights[:column], weights.new_zeros(1), weights[column:]])
-        weights[column] = weights[self._base_column]
+        weights[column] = weights[self._base_columns[0]]
         self.reward_weights = weights
 
     def _base_rewards(self, inputs, prompts, completions, completion_ids_list):
@@ -209,7 +212,14 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             {**example, "prompt_opens_thinking": is_open}
             for example, is_open in zip(inputs, self._opens_thinking, strict=True)
         ]
-        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        try:
+            rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        except (TypeError, ValueError) as problem:  # of a function, or of what it returned, which TRL does not name
+            names = ", ".join(self.reward_func_names)
+            problem.add_note(
+                f"Each reward function ({names}) must return a list of numbers, or None, one a completion."
+            )
+            raise
         self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)
         for name, infinite in zip(self.reward_func_names, rewards.isinf().any(dim=0), strict=True):
             if infinite:  # a single one makes advantages, and then every parameter, infinite or NaN
@@ -262,8 +272,14 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         return gather(torch.as_tensor(values, device=self.accelerator.device))
 
     @property
-    def _base_column(self):
-        return self.reward_func_names.index(self._base_reward)
+    def _judges(self):
+        """Names of the rewards that are shaped: one, or those of several environments."""
+        chosen = self.args.correctness_reward
+        return self._default_judges if chosen is None else [chosen]
+
+    @property
+    def _base_columns(self):
+        return list(map(self.reward_func_names.index, self._judges))
 
     @property
     def _mode(self):

@@ -68,7 +68,7 @@ def test_a_reward_model_does_not_say_right_or_wrong():
 
 def test_the_order_of_trl_s_own_scripts(tiny_model, tmp_path, recwarn):
     trainer = make(tiny_model, tmp_path, [think_format_reward, accuracy_reward], SOLVED)
-    assert trainer.reward_func_names[trainer._base_column] == "accuracy_reward"
+    assert trainer._judges == ["accuracy_reward"]
     assert said(recwarn, "is shaped by length") == []
     make(tiny_model, tmp_path, [right, brevity])
     assert len(said(recwarn, "(right, brevity) 'right' is shaped by length")) == 1

@@ -17,7 +17,6 @@ from trl.rewards import accuracy_reward
 
 from coda_trl import CodaGRPOConfig, CodaGRPOTrainer, LengthGroupedGRPOTrainer
 from coda_trl.data_checks import check_number_of_prompts
-from coda_trl.trainer import length_shaping
 
 CHAT = Dataset.from_list(
     [{"prompt": [{"role": "user", "content": f"{n} + 3 ="}], "solution": rf"\boxed{{{n + 3}}}"} for n in range(8)]
@@ -219,7 +218,7 @@ def test_reward_model_in_second_place(tiny_model, reward_model, tmp_path, datase
 
 def test_reward_model_in_first_place(tiny_model, reward_model, tmp_path):
     trainer = train(tiny_model, [reward_model, right], args(tmp_path, reward_weights=[0.1, 1]), PROMPTS)
-    assert trainer.reward_func_names[trainer._base_column] == "right"
+    assert trainer._judges == ["right"]
 
 
 def test_reward_model_alone_is_not_shaped(tiny_model, reward_model, tmp_path):
@@ -273,15 +272,39 @@ def test_rewards_that_are_wrapped_in_the_trainer(tiny_model, tmp_path):
     assert_shaped(trainer)
 
 
-@pytest.mark.parametrize(
-    ("others", "names"), [([brevity, length_shaping], "brevity, length_shaping"), ([right], "right")]
-)
-def test_rewards_that_are_replaced_in_training_do_not_end_the_shaping_unnoticed(tiny_model, tmp_path, others, names):
+def test_rewards_that_are_replaced_in_training_do_not_end_the_shaping_unnoticed(tiny_model, tmp_path):
     trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS)
-    trainer.reward_funcs, trainer.reward_func_names = others, names.split(", ")
-    trainer.reward_processing_classes = [None] * len(others)
-    with pytest.raises(ValueError, match=f"now {names}, so .* Keep 'right' and 'length_shaping' among them"):
+    trainer.train()
+    for reward in (right, brevity):  # without the column of the term
+        trainer.reward_funcs, trainer.reward_func_names = [reward], [reward.__name__]
+        trainer.reward_processing_classes = [None]
+        if reward is right:
+            trainer.train()
+            assert_shaped(trainer)
+    with pytest.raises(ValueError, match="now brevity, so .* Keep 'right' among them"):
         trainer.train()
+
+
+def test_the_method_and_its_reward_may_change_in_the_run(tiny_model, tmp_path):
+    """As in a curriculum. Both were read when the trainer was created, and changes did nothing."""
+
+    class Schedule(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            args.length_shaping = "none" if state.global_step in (0, 3) else "coda"
+            args.correctness_reward = "right" if state.global_step == 2 else "odd"
+
+    options = args(tmp_path, length_shaping="none", max_steps=4, coda_tau_easy=0.5, coda_beta=0)
+    trainer = CodaGRPOTrainer(tiny_model, [odd, right], options, PROMPTS, callbacks=[Schedule()])
+    trainer.train()
+    steps = trainer.state.log_history[:4]
+    assert "rewards/length_shaping/mean" not in steps[0]
+    terms = [step["rewards/length_shaping/mean"] or 0 for step in steps[1:]]
+    assert terms[1] < 0 == terms[2]
+    assert [step["coda/mean_score"] for step in steps] == [
+        step[f"rewards/{'right' if number == 2 else 'odd'}/mean"] for number, step in enumerate(steps)
+    ]
+    for step, term in zip(steps, [0, *terms], strict=True):
+        assert step["reward"] == pytest.approx(1 + step["rewards/odd/mean"] + term)
 
 
 def test_evaluation_with_other_rewards_than_the_training_s(tiny_model, tmp_path):

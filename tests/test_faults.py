@@ -40,6 +40,14 @@ def test_too_few_rewards_are_refused_with_the_name_and_both_counts(tiny_model, t
         train(tiny_model, tmp_path, [right, forgetful])
 
 
+@pytest.mark.parametrize("value", [["1"] * 8, [(1.0, "why")] * 8, None, 1.0])
+def test_what_is_no_list_of_numbers_is_said_to_be_none(tiny_model, tmp_path, value):
+    """PyTorch says `too many dimensions 'str'`."""
+    with pytest.raises((TypeError, ValueError)) as error:
+        train(tiny_model, tmp_path, lambda **kwargs: value)
+    assert error.value.__notes__[0].startswith("Each reward function (<lambda>, length_shaping) must return a list")
+
+
 @pytest.mark.parametrize("method", ["coda", "none"])
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
 def test_an_infinite_reward_is_refused_before_it_reaches_the_weights(tiny_model, tmp_path, method, value):

@@ -82,6 +82,29 @@ def test_environment_owns_the_reward_that_is_shaped(tool_model, tmp_path):
     assert logs["rewards/Multiplication/mean"] == 1 and logs["rewards/length_shaping/mean"] < 0
 
 
+class Product(Multiplication):
+    """Another one, with a reward of its own."""
+
+    def get_reward(self) -> float:
+        return 1.0
+
+
+def test_each_of_several_environments_judges_its_own_rollouts(tool_model, tmp_path, recwarn):
+    rows = QUESTIONS.add_column("environment", ["one", "other"])
+    environments = {"one": Multiplication, "other": Product}
+    trainer = make_trainer(
+        tool_model, tmp_path, None, rows, environment_factory=environments, max_completion_length=400
+    )
+    script(trainer, [CALL] * 8, ["1" * (1 + row) + "<|im_end|>" for row in range(8)])
+    trainer.train()
+    assert not [warning for warning in recwarn if "is shaped by length" in str(warning.message)]
+    rewards = trainer._logs["rewards"]
+    assert [sum(value == 1 for value in rewards[name]) for name in ("Multiplication", "Product")] == [4, 4]
+    for term in torch.tensor(list(rewards["length_shaping"])).view(2, 4):
+        assert (term.diff() < 0).all()  # the shortest earns most
+    assert trainer.state.log_history[0]["coda/unscorable_ratio"] == 0
+
+
 def test_rows_of_an_environment_need_no_prompt(tool_model, tmp_path):
     make_trainer(tool_model, tmp_path, right, Dataset.from_dict({"a": [3, 4]}), environment_factory=Multiplication)
 
