@@ -86,6 +86,14 @@ def test_several_nodes(submit, recipe):
 
 
 @pytest.mark.parametrize("script", SERVERS)
+@pytest.mark.parametrize("option", ["--model_name_or_path other/model", "--seed 1 --model-name-or-path=other/model"])
+def test_a_model_of_the_command_line_is_served(submit, script, option):
+    until_it_serves = "until grep -q ^vllm calls; do sleep 0.1; done"
+    _, calls = submit(script, *option.split(), "--max_steps", "1", accelerate=until_it_serves)
+    assert [call.split()[2] for call in calls if call.startswith("vllm")] == ["other/model"]
+
+
+@pytest.mark.parametrize("script", SERVERS)
 def test_a_server_that_ends_ends_the_job(submit, script):
     """The training waited half an hour for a server that had failed."""
     done, _ = submit(script, vllm="exit 0", accelerate=FOREVER)
