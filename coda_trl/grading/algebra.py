@@ -1,19 +1,18 @@
 r"""
 Read LaTeX and compare what it says, exactly.
 
-[math-verify](https://github.com/huggingface/Math-Verify) reads the expressions; `values` compares them. Runs in worker
-processes only: it can take for ever, and importing it costs half a second. Nothing in the text is executed: the
-expressions go through math-verify's LaTeX grammar, never through its parser of plain (Python-like) expressions.
+[latex2sympy2_extended](https://github.com/huggingface/latex2sympy2_extended), the parser of math-verify, reads the
+expressions; `values` compares them. Runs in worker processes only: it can take for ever, and importing it costs half a
+second. Nothing in the text is executed.
 """
 
-import logging
 import re
 from contextlib import suppress
 from functools import lru_cache
 
 import sympy
-from latex2sympy2_extended import NormalizationConfig
-from math_verify import LatexExtractionConfig, parse
+from latex2sympy2_extended import latex2sympy
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 from sympy.core.relational import Relational
 
 from .normalize import IN_BRACES, WORDS
@@ -22,36 +21,23 @@ from .plain import FUNCTION
 from .structure import closing
 from .values import Undecided, proportional, same_value
 
-# math-verify's own removal of units takes `2s`, `5h` and `3t` for 2, 5 and 3; `split_unit` has done that already.
-_EXTRACTION = [
-    LatexExtractionConfig(
-        boxed_match_priority=0,
-        normalization_config=NormalizationConfig(basic_latex=True, boxed="last"),
-    )
-]
-
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
 _PRIME = re.compile(r"([A-Za-z])('+)")
-_ENVIRONMENT = r"\{(?:[bpvBV]?matrix|array|cases|aligned)\}"
-_CAPITAL = re.compile(rf"\\[A-Za-z]+|{_ENVIRONMENT}|[A-Z]")
-_NO_LETTERS = re.compile(rf"{_ENVIRONMENT}|⟦[^⟧]*⟧|[^\x00-\x7f]")
-# math-verify ignores the base of a numeral, and the bars around a matrix
+# The parser ignores the base of a numeral, and the bars around a matrix
 _MISREAD = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_|\|\s*\\begin")
-# math-verify adds two numbers side by side: 5 for `2(3)`
+# The parser adds two numbers side by side: 5 for `2(3)`
 _SIDE_BY_SIDE = re.compile(
     r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|\d|e|\{?\\(?:frac|binom)\{)"
 )
 _SQUARE_BRACKETS = re.compile(r"(?<!\\sqrt)\[([^\[\],]*)\]")
 _LOOSE_BRACE = re.compile(r"(?<![A-Za-z\]}^_\\])(?<![A-Za-z\]}^_] )\{")  # of no command: those of `{8 \choose 3}`
-# math-verify takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
+# The parser takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
 _CALLED = rf"({FUNCTION.pattern}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
 _ARGUMENT_IN_BRACES = re.compile(rf"{_CALLED}(?:\{{\s*(\([^{{}}()]*\))\s*\}}|({IN_BRACES}))")
 _ARGUMENT_BEFORE_FACTOR = re.compile(
     rf"{_CALLED}([\w.]+)\s*(?=(?:\\cdot|\\times|/)\s*{FUNCTION.pattern}|(?:\\cdot|\\times)\s*(?:[A-Za-z(]|\\sqrt))"
 )
 _CONSTANTS = {"i": sympy.I, "e": sympy.E}
-
-logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that we switch off its time limits
 
 
 def reads(text: str) -> bool:
@@ -66,8 +52,8 @@ def equal(gold: str, answer: str) -> bool:
     """
     if "⟦" in gold + answer:
         return False
-    mixed_case = any(has_both_cases(_NO_LETTERS.sub("", text)) for text in (gold, answer))
-    left, right = (_parse(text, mixed_case) for text in (gold, answer))
+    keep_case = has_both_cases(gold) or has_both_cases(answer)
+    left, right = (_parse(text, keep_case) for text in (gold, answer))
     return left is not None and right is not None and _equal(left, right)
 
 
@@ -121,7 +107,7 @@ def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
 
 
 @lru_cache(maxsize=1024)
-def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
+def _parse(text: str, keep_case: bool) -> sympy.Basic | None:
     if not text or NEIGHBOURS.search(text) or _MISREAD.search(text):
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
@@ -133,29 +119,23 @@ def _parse(text: str, mixed_case: bool) -> sympy.Basic | None:
         text = _ARGUMENT_IN_BRACES.sub(lambda call: call[1] + (call[2] or f"({call[3][1:-1]})"), text)
     text = _ARGUMENT_BEFORE_FACTOR.sub(r"\1(\2)", text)
     text = _SIDE_BY_SIDE.sub(r"\1\\cdot ", improper(_DECIMAL.sub(_fraction, text)))
-    if mixed_case:  # math-verify does not tell `A` from `a`
-        text = _CAPITAL.sub(lambda token: f"{token.group()}_{{0}}" if len(token.group()) == 1 else token.group(), text)
     text = WORDS.sub(r"\\text{\1}", text)
-    # "first_match": otherwise it looks for a fraction inside of what it cannot read
-    found = parse(
-        f"\\boxed{{{text}}}",
-        _EXTRACTION,
-        fallback_mode="no_fallback",
-        extraction_mode="first_match",
-        parsing_timeout=None,
-    )
-    if not found or not isinstance(found[0], sympy.Basic | sympy.MatrixBase):
+    try:
+        found = latex2sympy(
+            text,
+            is_real=True,
+            normalization_config=None,
+            conversion_config=ConversionConfig(lowercase_symbols=not keep_case),
+        )
+    except Exception:
         return None
-    # math-verify takes symbols for complex or real by the look of the text; they have to be the same on both sides
-    uniform = {
-        symbol: _CONSTANTS.get(symbol.name, sympy.Symbol(symbol.name, real=True))
-        for symbol in found[0].free_symbols
-        if isinstance(symbol, sympy.Symbol) and (symbol.name in _CONSTANTS or not symbol.is_real)
-    }
-    return found[0].subs(uniform) if uniform else found[0]
+    if not isinstance(found, sympy.Basic | sympy.MatrixBase):
+        return None
+    constants = {symbol: _CONSTANTS[symbol.name] for symbol in found.free_symbols if symbol.name in _CONSTANTS}
+    return found.subs(constants) if constants else found
 
 
 def _fraction(decimal: re.Match) -> str:
-    """Decimals are exact: math-verify would round them to six places."""
+    """Decimals are exact: the parser would round them."""
     whole, part = decimal.groups()
     return rf"\frac{{{(whole + part).lstrip('0') or '0'}}}{{1{'0' * len(part)}}}"

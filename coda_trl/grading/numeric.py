@@ -73,7 +73,7 @@ def real_value(text: str) -> Fraction | float | None:
 
 def has_both_cases(text: str) -> bool:
     """Whether some letter occurs as a capital and as a small one."""
-    letters = set(re.sub(r"\\[A-Za-z]+", "", text))
+    letters = set(re.sub(r"\\[A-Za-z]+(?:\{\w*matrix\})?", "", text))
     return any(letter.islower() and letter.upper() in letters for letter in letters)
 
 

@@ -19,7 +19,7 @@ from .extract import final_answer
 from .rules import Case, NoAlgebra, judge, prepare
 
 DEFAULT_TIMEOUT = 2.0
-_START_SECONDS = 120.0  # the server imports math-verify, perhaps from a slow network disk
+_START_SECONDS = 120.0  # the server imports sympy, perhaps from a slow network disk
 _SILENCE_SECONDS = 20.0  # beyond the limit of a case: a server that says nothing for so long is replaced
 _ATTEMPTS = 3
 _START = (
@@ -223,8 +223,8 @@ class _Server:
         if not ready:
             self.end()
             raise RuntimeError(
-                "The grading server did not start; its own error is above. `import math_verify, pebble` must work in "
-                f"{sys.executable}."
+                "The grading server did not start; its own error is above. `import latex2sympy2_extended, pebble` "
+                f"must work in {sys.executable}."
             )
 
     def grade(self, cases: list[tuple[int, Case]], timeout: float) -> Iterator[tuple[int, Grade]]:

@@ -2,7 +2,7 @@
 The process between a trainer and the workers.
 
 Workers are forked from here and not from the trainer: forking a process that uses CUDA or threads is unsafe, and new
-Python workers would run the user's script again. This process has math-verify imported and warm, so that a worker that
+Python workers would run the user's script again. This process has the parser imported and warm, so that a worker that
 had to be killed is replaced within milliseconds. It leads a process group; whoever ends it ends the group.
 """
 

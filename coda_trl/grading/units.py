@@ -105,7 +105,7 @@ def split_unit(text: str) -> Quantity:
     if percent := _PERCENT.search(text):
         text = text[: percent.start()]
     if FUNCTION.search(text):
-        text = _ANGLE.sub(r"\\left(\\frac{\1 \\pi}{180}\\right)", text)
+        text = _ANGLE.sub(r"(\\frac{\1 \\pi}{180})", text)
     elif degrees := _DEGREES.search(text):
         text = _DEGREES.sub("", text)
         unit = unit or _TEMPERATURES.get(degrees.group(1) or degrees.group(2), "degree")
