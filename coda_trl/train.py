@@ -253,6 +253,9 @@ def train(
     hide_bars()  # one for each checkpoint that is written
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
+        if trainer.state.global_step < trainer.state.max_steps:  # after a SIGTERM, with `enable_jit_checkpoint`
+            trainer.accelerator.wait_for_everyone()
+            raise KeyboardInterrupt
         trainer.save_model(args.output_dir)
         trainer.save_state()
     except RewardError as problem:  # which all processes raise alike

@@ -5,18 +5,21 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
 from train_script import PATH, TRAIN, record_trainers, write_recipe
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, TrainerCallback
+from transformers.trainer_jit_checkpoint import CheckpointManager
 
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 from coda_trl.ladder import CHECKPOINT
 from coda_trl.loading import find_reward
 from coda_trl.progress import log_line, plain_messages
+from coda_trl.resuming import find_last_complete_checkpoint
 
 
 @pytest.fixture
@@ -111,6 +114,22 @@ def test_control_c_says_how_to_continue_and_frees_the_folder(recipe, trainers, m
         assert TRAIN.main([*recipe, "--max_steps", "1"]) == 130
     assert "Stopped. The same command resumes" in caplog.text
     assert TRAIN.main([*recipe, "--max_steps", "1"]) == 0
+
+
+def test_a_termination_with_a_checkpoint_is_not_the_end_of_the_run(recipe, tmp_path, monkeypatch, caplog):
+    """The status was 0, and jobs that wait for a success began."""
+
+    class Termination(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(CheckpointManager.__init__, "__defaults__", (0,))  # seconds that it waits for a SIGKILL
+    monkeypatch.setattr(TRAIN, "show_steps", lambda trainer: trainer.add_callback(Termination()))
+    command = [*recipe, "--max_steps", "1000", "--enable_jit_checkpoint", "true"]
+    assert TRAIN.main(command) == 130
+    assert "Stopped. The same command resumes" in caplog.text
+    assert find_last_complete_checkpoint(str(tmp_path / "out")) is not None
 
 
 def test_a_damaged_file_of_settings_is_named(recipe, trainers, tmp_path, caplog):
