@@ -1,17 +1,27 @@
 """Accuracy and tokens by difficulty: is anything saved on easy problems, or lost on hard ones?"""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names, compare_buckets
-from ..evaluation.bootstrap import Estimate
+from ..analysis.difficulty import BANDS, PERCENTILES, bucket_names, compare_buckets
+from ..evaluation.bootstrap import Estimate, estimate
+from ..evaluation.comparison import compare_within
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from .comparison import NEEDS, ComparedRuns, SortedRuns
-from .elements import Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
+from .comparison import NEEDS, ComparedRuns, View
+from .elements import Cell, Plot, Section, Table, cells, count, difference, number, percent, table_of_rows, tokens
 from .seeds import average
 from .style import draw_estimates, legend, panels
 
-Results = dict[str, dict[str, BucketComparison]]  # by run and bucket
+Results = dict[str, dict[str, dict[str, Any]]]  # numbers by run and bucket
+
+_FORMATS = {
+    "Accuracy (%)": percent,
+    "Tokens": tokens,
+    "Δ accuracy (points)": difference,
+    "Δ tokens": partial(difference, digits=0, unit="%", higher_is_better=None),
+}
 
 
 def headline(comparison: ComparedRuns) -> Section:
@@ -28,8 +38,8 @@ def headline(comparison: ComparedRuns) -> Section:
 def answer(table: Table, reference: str | None) -> str:
     """The table by difficulty in words, a line for every run that is compared with the reference."""
     said: dict[str, list[str]] = {}
-    for cells in table.rows:
-        row = dict(zip(table.header, cells, strict=True))
+    for entries in table.rows:
+        row = dict(zip(table.header, entries, strict=True))
         band, problems = row["Problems that are"].text.split()[0], row.get("Pairs", row["Problems"]).text
         points, change = (row.get(name, Cell("")) for name in ("Δ accuracy (points)", "Δ tokens"))
         parts = said.setdefault(row["Run"].text, []) if change.text else []
@@ -56,26 +66,34 @@ def _words(points: Cell, change: Cell) -> str:
     return f"{spent} and " + (f"no change in accuracy beyond noise ({moved})" if points.mark else f"accuracy {moved}")
 
 
+def _measure(view: View, run: str, band: str) -> dict[str, Any]:
+    chosen, parts = view.bands[band], view.parts(run)
+    numbers = {
+        "Problems": view.num_problems(chosen, run),
+        "Accuracy (%)": estimate(accuracy(parts).within(chosen)),
+        "Tokens": estimate(mean_tokens(parts).within(chosen)),
+    }
+    if view.reference not in (None, run):
+        result = compare_within(parts, view.parts(view.reference), chosen, band)
+        numbers["Pairs"] = result.num_problems
+        numbers["Δ accuracy (points)"] = result.accuracy_points
+        numbers["Δ tokens"] = result.token_change
+    return numbers
+
+
 def _band_table(comparison: ComparedRuns) -> Table:
-    compared = bool(comparison.compared)
     rows: list[dict[str, Cell | str]] = []
-    fewer_pairs = False
-    for band, view, run in comparison.in_bands(*BANDS):
-        if not (problems := view.num_problems(run, band)):
+    compared = fewer_pairs = False
+    for band, seeds, run in comparison.in_bands(*BANDS):
+        numbers = average(_measure(view, run, band) for view in seeds)
+        if not numbers["Problems"]:
             continue
-        row = {"Problems that are": view.describe(band)} | comparison.label(view, run)
-        row["Problems"] = number(problems, digits=0)
-        row["Accuracy (%)"] = percent(view.estimate(accuracy, run, band))
-        row["Tokens"] = tokens(view.estimate(mean_tokens, run, band))
-        if compared and run is view.reference:
-            row |= dict.fromkeys(("Pairs", "Δ accuracy (points)", "Δ tokens"), "")
-        elif compared:
-            result = view.compare(run, band)
-            fewer_pairs |= result.num_problems < max(problems, view.num_problems(view.reference, band))
-            row["Pairs"] = number(result.num_problems, digits=0)
-            row["Δ accuracy (points)"] = difference(result.accuracy_points)
-            row["Δ tokens"] = difference(result.token_change, digits=0, unit="%", higher_is_better=None)
-        rows.append(row)
+        if "Pairs" in numbers:
+            in_reference = average(view.num_problems(view.bands[band], view.reference) for view in seeds)
+            fewer_pairs |= numbers["Pairs"] < max(numbers["Problems"], in_reference)
+            compared = True
+        label = {"Problems that are": seeds[0].describe(band)} | comparison.label(seeds[0], run)
+        rows.append(label | cells(numbers, _FORMATS))
     if not fewer_pairs:  # the column would repeat numbers of problems
         for row in rows:
             row.pop("Pairs", None)
@@ -83,9 +101,8 @@ def _band_table(comparison: ComparedRuns) -> Table:
         f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
         f"other samples. {comparison.extent}"
     )
-    return table_of_rows(
-        "difficulty_bands", "By difficulty", f"{caption} {comparison.noise}" if compared else caption, rows
-    )
+    caption += f" {comparison.noise}" if compared else ""
+    return table_of_rows("difficulty_bands", "By difficulty", caption, rows)
 
 
 def buckets(comparison: ComparedRuns) -> Section:
@@ -98,13 +115,14 @@ def buckets(comparison: ComparedRuns) -> Section:
     )
     results: Results = {}
     lost: list[str] = []
-    for view, run in comparison.compared:
-        of_seeds = [_compare(seed, run.name, view.reference.name) for seed in view.seeds]
-        found = [name for name in bucket_names() if any(name in of for of in of_seeds)]
-        shared = [name for name in found if all(name in of for of in of_seeds)]
-        if shared:
-            results[run.name] = {name: average(of[name] for of in of_seeds) for name in shared}
-        lost += [f"{name} {run.name}" for name in found if name not in shared]
+    for seeds in comparison.views:
+        for run in seeds[0].others if seeds[0].reference else ():
+            found = [_compare(view, run) for view in seeds]
+            if shared := average(found):
+                results[run] = shared
+            lost += [
+                f"{name} {run}" for name in bucket_names() if name not in shared and any(name in of for of in found)
+            ]
     if not results:
         section.missing = f"This needs two runs with {NEEDS}"
         return section
@@ -112,10 +130,10 @@ def buckets(comparison: ComparedRuns) -> Section:
         {
             "Percentile": name,
             "Run": run,
-            "Problems": number(bucket.num_problems, digits=0),
-            "Success (%)": percent(bucket.success_rate),
-            "Token ratio": _ratio_cell(bucket.token_ratio),
-            "Δ accuracy (points)": difference(bucket.accuracy_points),
+            "Problems": count(bucket["num_problems"]),
+            "Success (%)": percent(bucket["success_rate"]),
+            "Token ratio": _ratio_cell(bucket["token_ratio"]),
+            "Δ accuracy (points)": difference(bucket["accuracy_points"]),
         }
         for name in bucket_names()
         for run, found in results.items()
@@ -134,10 +152,10 @@ def buckets(comparison: ComparedRuns) -> Section:
     return section
 
 
-def _compare(seed: SortedRuns, run: str, reference: str) -> dict[str, BucketComparison]:
-    sorters = [seed.runs[name].samples for name in seed.sorters]
-    found = compare_buckets(seed.runs[run].samples, seed.runs[reference].samples, sorted_by=sorters)
-    return {bucket.name: bucket for bucket in found}
+def _compare(view: View, run: str) -> dict[str, dict[str, Any]]:
+    sorters = [view.runs[name].samples for name in view.sorters]
+    found = compare_buckets(view.runs[run].samples, view.runs[view.reference].samples, sorted_by=sorters)
+    return {bucket.name: vars(bucket) for bucket in found}
 
 
 def _ratio_cell(ratio: Estimate) -> Cell:
@@ -148,13 +166,12 @@ def _ratio_cell(ratio: Estimate) -> Cell:
 def _bucket_plot(comparison: ComparedRuns, results: Results) -> Plot:
     names, reference = bucket_names(), comparison.reference.name
     titles = {"token_ratio": f"tokens / tokens of {reference}", "accuracy_points": "accuracy difference (points)"}
-
     figure, axes = panels(1, 2, height=3.4)
     for panel, (quantity, title), level in zip(axes, titles.items(), (1, 0), strict=True):
         for offset, (run, found) in enumerate(results.items()):
             shift = (offset - (len(results) - 1) / 2) * 0.12
             x = [names.index(name) + shift for name in found]
-            estimates = [vars(bucket)[quantity] for bucket in found.values()]
+            estimates = [bucket[quantity] for bucket in found.values()]
             draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
         panel.axhline(level, color="black", linewidth=1)
         panel.set_xticks(range(len(names)), names)
@@ -165,5 +182,5 @@ def _bucket_plot(comparison: ComparedRuns, results: Results) -> Plot:
         "Tokens: below 1 the run spends fewer than the reference. Accuracy: above 0 it is right more often. Bars: 95% "
         f"intervals. {comparison.extent}"
     )
-    data = {run: [asdict(bucket) for bucket in found.values()] for run, found in results.items()}
+    data = {run: list(found.values()) for run, found in results.items()}
     return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, data, figure)

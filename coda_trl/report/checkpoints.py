@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from .comparison import ComparedRuns, count_problems
 from .elements import Plot, Section, percent, table_of_rows, tokens
 from .main_results import all_benchmarks, average_name, benchmark_sets
-from .seeds import Run, each_seed
+from .seeds import Run
 from .style import draw_estimates, end_at_100, legend, panels
 
 _METRICS = {"accuracy": ("accuracy (%)", 100), "tokens": ("tokens per answer", 1)}
@@ -51,7 +51,7 @@ def _courses(comparison: ComparedRuns) -> Courses:
         found.setdefault(name, {})[step] = run
     for run in comparison.runs:
         if run.name in found and run.is_logged and run.benchmarks:
-            log_history = next(each_seed([run])).log_history
+            log_history = next(iter(run.seeds.values())).log_history
             found[run.name][max(entry["step"] for entry in log_history)] = run
     return {name: dict(sorted(found[name].items())) for name in comparison.styles if len(found.get(name, ())) > 1}
 
@@ -68,7 +68,7 @@ def _plot(comparison: ComparedRuns, courses: Courses, sets: Mapping[str, list[st
             for name, course in courses.items():
                 results = [run.estimate(metric, benchmarks) for run in course.values()]
                 draw_estimates(panel, list(course), results, scale, label=name, **comparison.styles[name])
-                data[title][name][metric] = [vars(result) for result in results]
+                data[title][name][metric] = results
             if metric == "accuracy":
                 end_at_100(panel)
                 panel.set_title(title)

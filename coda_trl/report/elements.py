@@ -1,7 +1,8 @@
 """Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, groupby
 from math import isnan
 from typing import Any
@@ -62,9 +63,16 @@ class Table:
 def table_of_rows(
     key: str, title: str, caption: str, rows: Sequence[Mapping[str, Cell | str]], differences: Iterable[int] = ()
 ) -> Table:
-    """A table of rows with cells by column; a string is a cell of words."""
-    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row.values()] for row in rows]
-    return Table(key, title, caption, list(rows[0]) if rows else [], cells, frozenset(differences))
+    """A table of rows with cells by column; a string is a cell of words, and an entry that a row lacks is empty."""
+    header = list(dict.fromkeys(name for row in rows for name in row))
+    entries = [[row.get(name, "") for name in header] for row in rows]
+    cells = [[entry if isinstance(entry, Cell) else Cell(entry) for entry in row] for row in entries]
+    return Table(key, title, caption, header, cells, frozenset(differences))
+
+
+def cells(numbers: Mapping[str, Any], formats: Mapping[str, Callable[[Any], Cell]]) -> dict[str, Cell]:
+    """Cells of a row; columns without a format hold counts."""
+    return {name: formats.get(name, count)(value) for name, value in numbers.items()}
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,9 @@ def number(result: Estimate | float, scale: float = 1, digits: int = 1, signed: 
     finer = digits + (result.excludes_zero and signed and min(map(abs, ends)) < 0.5 * 10**-digits)
     span = ", ".join(format_number(end, finer, signed) for end in ends)
     return Cell(shown, span, value, *ends)
+
+
+count = partial(number, digits=0)
 
 
 def percent(result: Estimate | float) -> Cell:

@@ -1,17 +1,19 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
-from ..evaluation.metrics import Ratio, correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
+from ..evaluation.metrics import Outcomes, correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
 from .comparison import ComparedRuns, count_problems
-from .elements import MISSING, Cell, Plot, Section, Table, difference, number, percent, table_of_rows, tokens
+from .elements import MISSING, Cell, Plot, Section, Table, cells, difference, number, percent, table_of_rows, tokens
 from .runs import METRICS, SeedRun, benchmark_order
-from .seeds import Run, average, each_seed, pairs
+from .seeds import Run, average, pairs
 from .style import end_at_100, error_bars, legend, panels
 
 INTRODUCTION = (
@@ -106,7 +108,7 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
     for name, of in sets.items():
         results = [run.estimate(metric, of) for run in runs]
         digits = 0 if any(result.value >= 100 for result in results) else 1
-        cells = [percent(each) if metric == "accuracy" else number(each, digits=digits) for each in results]
+        entries = [percent(each) if metric == "accuracy" else number(each, digits=digits) for each in results]
         for run in others:
             found = []
             for one, other in pairs(run, comparison.reference):
@@ -114,12 +116,12 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
                 sizes = [len(each.outcomes[name].problems) for each in (one, other) if name in each.samples]
                 if 0 < found[-1].num_problems < max(sizes, default=0):
                     fewer.append(f"{one.name} {found[-1].num_problems:,} in {name}")
-            change = average(found)
+            change = average(map(vars, found))
             if metric == "accuracy":
-                cells.append(difference(change.accuracy_points))
+                entries.append(difference(change["accuracy_points"]))
             else:
-                cells.append(difference(change.token_change, 0, "%", higher_is_better=False))
-        for row, cell in zip(rows, cells, strict=True):
+                entries.append(difference(change["token_change"], 0, "%", higher_is_better=False))
+        for row, cell in zip(rows, entries, strict=True):
             row[name] = cell
     caption = _caption(comparison, metric, fewer)
     return table_of_rows(metric, title, caption, rows, range(len(runs), len(rows)))
@@ -142,34 +144,33 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
     return " ".join(filter(None, sentences))
 
 
+def _measure(outcomes: Outcomes, seed: int, tries: Sequence[int]) -> dict[str, Any]:
+    metrics = {f"pass@{k}": partial(pass_at_k, k=k) for k in tries} | {
+        "Tokens, correct": correct_tokens,
+        "Tokens, wrong": wrong_tokens,
+        "Truncated": truncated_share,
+        "Unscorable": unscorable_share,
+    }
+    sizes = {"Problems": len(outcomes.problems), "n": float(outcomes.samples.mean())}
+    return sizes | {name: estimate(metric(outcomes), seed) for name, metric in metrics.items()}
+
+
 def _details(comparison: ComparedRuns) -> Table:
-    found = [outcomes for one in each_seed(comparison.sampled) for outcomes in one.outcomes.values()]
-    most = max(int(outcomes.graded.max()) for outcomes in found)
+    every = [
+        outcomes for run in comparison.sampled for one in run.seeds.values() for outcomes in one.outcomes.values()
+    ]
+    most = max(int(outcomes.graded.max()) for outcomes in every)
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     if len(tries) > 4:  # more do not fit on the page
         tries = sorted({1, *tries[::-2]})
+    names = [*(f"pass@{k}" for k in tries), "Truncated", "Unscorable"]
+    formats = dict.fromkeys(names, percent) | {"Tokens, correct": tokens, "Tokens, wrong": tokens}
     rows = []
     for benchmark, run in itertools.product(all_benchmarks(comparison.sampled), comparison.sampled):
-        if benchmark not in run.sampled:
-            continue
-        of_seeds, seed = [one.outcomes[benchmark] for one in run.seeds.values()], benchmark_seed(benchmark)
-
-        def mean(metric: Callable[..., Ratio], *k: int, of_seeds=of_seeds, seed=seed) -> Estimate:
-            return average(estimate(metric(outcomes, *k), seed) for outcomes in of_seeds)
-
-        rows.append(
-            {
-                "Benchmark": benchmark,
-                "Run": run.name,
-                "Problems": number(average(len(outcomes.problems) for outcomes in of_seeds), digits=0),
-                "n": number(average(float(outcomes.samples.mean()) for outcomes in of_seeds), digits=0),
-                **{f"pass@{k}": percent(mean(pass_at_k, k)) for k in tries},
-                "Tokens, correct": tokens(mean(correct_tokens)),
-                "Tokens, wrong": tokens(mean(wrong_tokens)),
-                "Truncated": percent(mean(truncated_share)),
-                "Unscorable": percent(mean(unscorable_share)),
-            }
-        )
+        if benchmark in run.sampled:
+            found = [one.outcomes[benchmark] for one in run.seeds.values()]
+            numbers = average(_measure(outcomes, benchmark_seed(benchmark), tries) for outcomes in found)
+            rows.append({"Benchmark": benchmark, "Run": run.name} | cells(numbers, formats))
     caption = (
         "pass@k: probability that at least one of k samples is correct, in percent, estimated without bias from those "
         "with a verdict. Tokens of correct and of wrong answers. Truncated: percent of answers that ended at the "
@@ -203,7 +204,7 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
             )
             if run.has_budget:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
-            data.setdefault(title, {})[run.name] = {"tokens": vars(spent), "accuracy": vars(share)}
+            data.setdefault(title, {})[run.name] = {"tokens": spent, "accuracy": share}
         for points in curves.values():  # budget-conditioned runs: one curve over their budgets
             x, y, names = zip(*sorted(points), strict=True)
             panel.plot(x, y, linewidth=1, **comparison.styles[names[0]] | {"marker": ""})

@@ -1,6 +1,7 @@
 """What tokens are worth: success within a budget, marginal gain, and the best budget for a price, by difficulty."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,12 @@ from matplotlib.axes import Axes
 from ..analysis.difficulty import BANDS
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from ..evaluation.columns import PARTS
-from .comparison import NEEDS, ComparedRuns, SortedRuns, View
-from .elements import Plot, Section, Table, number, percent, table_of_rows
-from .seeds import Run, average
+from .comparison import NEEDS, ComparedRuns, View
+from .elements import Plot, Section, Table, cells, number, percent, table_of_rows
+from .seeds import average
 from .style import legend, panels
 
-Curves = dict[str, list[tuple[View, Run, list[BudgetCurve]]]]  # by band, of every seed
+Curves = dict[str, list[tuple[View, str, list[BudgetCurve]]]]  # by band, with the name of the run, for every seed
 
 _PER = 1000  # prices are shown in percentage points per this many tokens
 _POINTS = 100 * _PER
@@ -39,15 +40,15 @@ def optimality(comparison: ComparedRuns) -> Section:
 
 def _curves(comparison: ComparedRuns) -> Curves:
     curves: Curves = {}
-    for band, view, run in comparison.in_bands(*BANDS):
-        found = [_curve(seed, run.name, band) for seed in view.seeds]
+    for band, seeds, run in comparison.in_bands(*BANDS):
+        found = [_curve(view, run, band) for view in seeds]
         if all(found):
-            curves.setdefault(band, []).append((view, run, found))
+            curves.setdefault(band, []).append((seeds[0], run, found))
     return curves
 
 
-def _curve(seed: SortedRuns, name: str, band: str) -> BudgetCurve | None:
-    columns, chosen = seed.columns[name], seed.chosen(name, band)
+def _curve(view: View, run: str, band: str) -> BudgetCurve | None:
+    columns, chosen = view.columns[run], view.chosen(run, band)
     chosen &= ~np.isnan(columns.correct)
     if not chosen.any():
         return None
@@ -62,24 +63,29 @@ def _mean(curves: Sequence[BudgetCurve]) -> BudgetCurve:
 
 def _prices(curves: Curves) -> list[float]:
     """A low, a middle and a high price among those at which a best budget changes, rounded to one digit."""
-    moves = [price for found in curves.values() for *_, of in found for each in of for price, _ in best_budgets(each)]
+    every = [curve for found in curves.values() for *_, seeds in found for curve in seeds]
+    moves = [price for curve in every for price, _ in best_budgets(curve)]
     picked = np.quantile(moves, [0.1, 0.5, 0.9]) if moves else []
     return sorted({float(f"{price:.0e}") for price in picked})
 
 
+def _measure(curve: BudgetCurve, prices: Sequence[float]) -> dict[str, Any]:
+    moves = [price for price, _ in best_budgets(curve)] or [np.nan]
+    return {
+        "Pr (%)": float(curve.success[-1]),
+        **{f"n* at λ = {_POINTS * price:g}": best_budget(curve, price) for price in prices},
+        "Highest λ": _POINTS * moves[0],
+        "Lowest λ": _POINTS * moves[-1],
+    }
+
+
 def _table(comparison: ComparedRuns, curves: Curves) -> Table:
     prices, rows = _prices(curves), []
+    formats = {"Pr (%)": percent, "Highest λ": partial(number, digits=2), "Lowest λ": partial(number, digits=3)}
     for band, found in curves.items():
-        for view, run, of_seeds in found:
-            moves = [[price for price, _ in best_budgets(curve)] or [np.nan] for curve in of_seeds]
-            row = {"Difficulty": band} | comparison.label(view, run)
-            row["Pr (%)"] = percent(average(curve.success[-1] for curve in of_seeds))
-            for price in prices:
-                best = average(best_budget(curve, price) for curve in of_seeds)
-                row[f"n* at λ = {_POINTS * price:g}"] = number(best, digits=0)
-            row["Highest λ"] = number(average(_POINTS * of[0] for of in moves), digits=2)
-            row["Lowest λ"] = number(average(_POINTS * of[-1] for of in moves), digits=3)
-            rows.append(row)
+        for view, run, seeds in found:
+            numbers = average(_measure(curve, prices) for curve in seeds)
+            rows.append({"Difficulty": band} | comparison.label(view, run) | cells(numbers, formats))
     caption = (
         f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in percent. Above "
         "the highest price no token is worth buying; below the lowest the longest useful budget is best. "
@@ -102,22 +108,22 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
     figure, axes = panels(3, len(curves), height=2.5)
     data: dict[str, dict] = {band: {} for band in curves}
     for column, (band, of_runs) in enumerate(curves.items()):
-        found = [(view, run, _mean(of_seeds)) for view, run, of_seeds in of_runs]
+        found = [(view, run, _mean(seeds)) for view, run, seeds in of_runs]
         success, gain, best = axes[column :: len(curves)]
         longest = max(curve.budgets[-1] for *_, curve in found)
         shortest = min((curve.budgets[1] for *_, curve in found if len(curve.budgets) > 1), default=1)
         grid = np.unique(np.geomspace(max(1, shortest / 2), max(2, longest), 200).astype(int))
         coarse = np.concatenate([[0], np.unique(np.geomspace(max(1, shortest), max(2, longest), 12).astype(int))])
         for view, run, curve in found:
-            line = comparison.styles[run.name] | {"marker": "", "linewidth": 1.5}
-            success.step(grid, 100 * curve.at(grid), where="post", label=run.name, **line)
+            line = comparison.styles[run] | {"marker": "", "linewidth": 1.5}
+            success.step(grid, 100 * curve.at(grid), where="post", label=run, **line)
             slopes = _POINTS * curve.marginal_gain(coarse)
             # A logarithmic axis has no 0: the first step begins where that of success does.
             line.pop("marker")
             gain.stairs(slopes, [min(grid[0], coarse[1]), *coarse[1:]], baseline=None, **line)
             moves = best_budgets(curve)
             draw_best_budgets(best, moves, **line)
-            key = run.name if len(comparison.views) == 1 else f"{run.name} ({view.sorted_by})"
+            key = run if len(comparison.views) == 1 else f"{run} ({view.sorted_by})"
             data[band][key] = {
                 "budgets": grid.tolist(),
                 "success_percent": (100 * curve.at(grid)).tolist(),
@@ -126,8 +132,9 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
                     {"price_points_per_1000_tokens": _POINTS * price, "budget": budget} for price, budget in moves
                 ],
             }
-        seeds = [seed for view in comparison.views if band in view.bands for seed in view.seeds]
-        sizes = {seed.num_problems(seed.bands[band]) for seed in seeds}
+        sizes = {
+            view.num_problems(view.bands[band]) for seeds in comparison.views for view in seeds if band in view.bands
+        }
         title = f"{band}: {'–'.join(f'{size:,}' for size in sorted({min(sizes), max(sizes)}))} problems"
         success.set(title=title, ylim=(0, None), xscale="log", xlabel="budget n (tokens)")
         gain.set(xscale="log", xlabel="budget n (tokens)")

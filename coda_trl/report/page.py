@@ -21,7 +21,7 @@ from .optimality import optimality
 from .reasoning import reasoning
 from .render import NUMBERS, PAGE, remove_files, write_figures, write_numbers, write_page, write_tables
 from .runs import find_files, is_part, load_run
-from .seeds import Run, each_seed, group_seeds
+from .seeds import Run, group_seeds
 from .style import PLOT_SETTINGS
 from .training import training
 
@@ -150,7 +150,7 @@ def _report(
     for section in sections:
         captions = [f"{item.caption} {comparison.means}".rstrip() for item in section.items]
         section.items = [replace(item, caption=caption) for item, caption in zip(section.items, captions, strict=True)]
-    shown = {one.name: one for one in each_seed(found)}
+    shown = {one.name: one for run in found for one in run.seeds.values()}
     shown = [shown[name] for name in runs]
     name = comparison.reference.name if comparison.reference else None
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]

@@ -1,6 +1,8 @@
 """How answers are reasoned: reflective words (the paper's Table 2) and signs of overthinking (its appendix)."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +12,19 @@ from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import SHARE, Ratio
 from .comparison import NEEDS, ComparedRuns
-from .elements import Cell, Section, Table, number, percent, table_of_rows
+from .elements import Section, Table, cells, number, percent, table_of_rows
 from .main_results import all_benchmarks, benchmark_sets, group_note
 from .runs import SeedRun
-from .seeds import Run, average
+from .seeds import average
+
+_FORMATS = {
+    "Reflection ratio (%)": percent,
+    "Correct ratio (%)": percent,
+    "Restatements": partial(number, digits=2),
+    "Restating (%)": percent,
+    "Checks": partial(number, digits=2),
+    "Checking repeatedly (%)": percent,
+}
 
 
 def reasoning(comparison: ComparedRuns) -> Section:
@@ -38,22 +49,14 @@ def reasoning(comparison: ComparedRuns) -> Section:
     return section
 
 
-def _sizes(of_seeds: Sequence[SampleColumns]) -> dict[str, Cell]:
+def _measure_reflection(columns: SampleColumns) -> dict[str, Any]:
+    marked = columns.counts["reflective"] == 1
+    graded = marked & ~np.isnan(columns.correct)
     return {
-        "Problems": number(average(len(columns.problems) for columns in of_seeds), digits=0),
-        "Responses": number(average(len(columns.problem) for columns in of_seeds), digits=0),
-    }
-
-
-def _reflection_row(title: str, run: Run, of_seeds: Sequence[SampleColumns]) -> dict[str, Cell | str]:
-    marked = [(columns, columns.counts["reflective"] == 1) for columns in of_seeds]
-    right = average(_mean(of, on & (of.correct == 1), on & ~np.isnan(of.correct)) for of, on in marked)
-    return {
-        "Benchmark": title,
-        "Run": run.name,
-        **_sizes(of_seeds),
-        "Reflection ratio (%)": percent(average(_mean(*each) for each in marked)),
-        "Correct ratio (%)": percent(right),
+        "Problems": len(columns.problems),
+        "Responses": len(columns.problem),
+        "Reflection ratio (%)": _mean(columns, marked),
+        "Correct ratio (%)": _mean(columns, marked & (columns.correct == 1), graded),
     }
 
 
@@ -69,17 +72,20 @@ def _mean(
 
 
 def _reflection_table(comparison: ComparedRuns) -> Table:
-    rows = []
+    found = []
     for title, names in benchmark_sets(comparison.groups, all_benchmarks(comparison.sampled)).items():
         for run in comparison.sampled:
             if run.sampled.issuperset(names):
-                of_seeds = [_pool(one, names) for one in run.seeds.values()]
-                rows.append(_reflection_row(title, run, of_seeds))
-    for band, view, run in comparison.in_bands("hard"):
-        label = f"all {view.describe(band).replace(' (', ' problems (', 1)}"
+                found.append((title, run.name, [_pool(one, names) for one in run.seeds.values()]))
+    for band, seeds, run in comparison.in_bands("hard"):
+        title = f"all {seeds[0].describe(band).replace(' (', ' problems (', 1)}"
         if len(comparison.views) > 1:
-            label = f"{label[:-1]}, of {view.sorted_by})"
-        rows.append(_reflection_row(label, run, [seed.samples(run.name, band) for seed in view.seeds]))
+            title = f"{title[:-1]}, of {seeds[0].sorted_by})"
+        found.append((title, run, [view.samples(run, band) for view in seeds]))
+    rows = [
+        {"Benchmark": title, "Run": run} | cells(average(map(_measure_reflection, seeds)), _FORMATS)
+        for title, run, seeds in found
+    ]
     caption = (
         f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective terms (whole "
         "words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
@@ -93,33 +99,25 @@ def _pool(run: SeedRun, benchmarks: Sequence[str]) -> SampleColumns:
     return pool_problems(run.samples, keys)
 
 
-def _count_overthinking(columns: SampleColumns) -> tuple[Estimate, ...]:
+def _measure_overthinking(columns: SampleColumns) -> dict[str, Any]:
     checks, restatements = columns.counts["verifications"], columns.counts["restatements"]
     readable, restatements = ~np.isnan(restatements), np.nan_to_num(restatements)
-    return (
-        _mean(columns, restatements, readable, limits=None),
-        _mean(columns, restatements > 0, readable),
-        _mean(columns, checks, limits=None),
-        _mean(columns, checks > 1),
-    )
+    return {
+        "Problems": len(columns.problems),
+        "Responses": len(columns.problem),
+        "Restatements": _mean(columns, restatements, readable, limits=None),
+        "Restating (%)": _mean(columns, restatements > 0, readable),
+        "Checks": _mean(columns, checks, limits=None),
+        "Checking repeatedly (%)": _mean(columns, checks > 1),
+    }
 
 
 def _overthinking_table(comparison: ComparedRuns) -> Table:
     rows = []
-    for band, view, run in comparison.in_bands("easy"):
-        of_seeds = [seed.samples(run.name, band) for seed in view.seeds]
-        restated, restating, checks, checking = zip(*map(_count_overthinking, of_seeds), strict=True)
-        rows.append(
-            comparison.label(view, run)
-            | _sizes(of_seeds)
-            | {
-                "Restatements": number(average(restated), digits=2),
-                "Restating (%)": percent(average(restating)),
-                "Checks": number(average(checks), digits=2),
-                "Checking repeatedly (%)": percent(average(checking)),
-            }
-        )
-    bounds = dict.fromkeys(view.describe("easy") for view in comparison.views)
+    for band, seeds, run in comparison.in_bands("easy"):
+        numbers = average(_measure_overthinking(view.samples(run, band)) for view in seeds)
+        rows.append(comparison.label(seeds[0], run) | cells(numbers, _FORMATS))
+    bounds = dict.fromkeys(seeds[0].describe("easy") for seeds in comparison.views)
     caption = (
         "Restatements: passages that repeat at least six words of the problem in a row. Checks: forms of check, "
         "verify, re-evaluate, re-examine, confirm. Both per response, and the percent of responses that restate at "

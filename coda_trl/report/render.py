@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader
 
+from ..evaluation.bootstrap import Estimate
 from .elements import NO_BREAK, Cell, Plot, Section, Table
 from .latex import latex
 from .style import number_axes, stack
@@ -96,7 +97,9 @@ def write_numbers(path: Path, sections: Sequence[Section], about: dict[str, Any]
 
 
 def _finite(value: Any) -> Any:
-    """The same with `None` instead of NaN and infinity, which JSON lacks."""
+    """The same with dictionaries instead of estimates and `None` instead of NaN and infinity, which JSON lacks."""
+    if isinstance(value, Estimate):
+        value = vars(value)
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

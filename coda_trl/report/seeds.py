@@ -1,8 +1,8 @@
 """Runs of one or several seeds: every number of a run is the mean of what each of its seeds has by itself."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,6 @@ class Run:
         return all(one.log_history for one in self.seeds.values())
 
     @property
-    def thresholds(self) -> tuple[float, float] | None:
-        return next((one.thresholds for one in self.seeds.values() if one.thresholds), None)
-
-    @property
     def checkpoint(self) -> tuple[str, int] | None:
         """Name and step of its training, if the run is a checkpoint such as `CODA@checkpoint-50`."""
         match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
@@ -49,12 +45,9 @@ class Run:
         """Whether its name has a token budget, as `L1@512` does."""
         return re.fullmatch(r".+@\d+", self.name) is not None
 
-    def mean(self, measure: Callable[[SeedRun], Any]) -> Any:
-        return average(map(measure, self.seeds.values()))
-
     def estimate(self, metric: str, benchmarks: Sequence[str]) -> Estimate:
         """See [`SeedRun.estimate`]."""
-        return self.mean(lambda one: one.estimate(metric, benchmarks))
+        return average(one.estimate(metric, benchmarks) for one in self.seeds.values())
 
 
 def group_seeds(names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -72,10 +65,6 @@ def group_seeds(names: Iterable[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def each_seed(runs: Iterable[Run]) -> Iterator[SeedRun]:
-    return (one for run in runs for one in run.seeds.values())
-
-
 def pairs(*runs: Run) -> list[list[SeedRun]]:
     """The runs of every seed that all of them have; one without seeds goes with each."""
     seeded = [run.seeds for run in runs if "" not in run.seeds] or [{"": None}]
@@ -84,17 +73,18 @@ def pairs(*runs: Run) -> list[list[SeedRun]]:
 
 
 def average(found: Iterable[Any]) -> Any:
-    """Mean over seeds of numbers, of estimates, or of results that hold them; counts get no interval."""
+    """
+    Mean over seeds of numbers, or of dictionaries that hold them, which keep what all have. Whole numbers are counts,
+    and get no interval.
+    """
     first, *others = found
     if all(each == first for each in others):
         return first
+    if isinstance(first, dict):
+        shared = [key for key in first if all(key in each for each in others)]
+        return {key: average(each[key] for each in (first, *others)) for key in shared}
     if isinstance(first, int):
         return float(np.mean([first, *others]))
-    if not isinstance(first, float | Estimate):
-        return replace(
-            first,
-            **{name: average([value, *(vars(each)[name] for each in others)]) for name, value in vars(first).items()},
-        )
     seeds = [each if isinstance(each, Estimate) else Estimate(each) for each in (first, *others)]
     mean = over_seeds([each.value for each in seeds])
     if np.isnan(mean.value):
@@ -108,11 +98,10 @@ def average(found: Iterable[Any]) -> Any:
 
 def describe_means(runs: Sequence[Run]) -> str:
     """What numbers of several seeds are, as a sentence; empty if no run has several."""
-    seeds = {run.name: ", ".join(run.seeds) for run in runs if "" not in run.seeds}
-    counts = [len(run.seeds) for run in runs]
-    if max(counts, default=1) == 1:
+    if all(len(run.seeds) == 1 for run in runs):
         return ""
-    which, rest = f"{max(counts)} seeds ({next(iter(seeds.values()))})", ""
+    seeds = {run.name: ", ".join(run.seeds) for run in runs if "" not in run.seeds}
+    which, rest = f"{max(len(run.seeds) for run in runs)} seeds ({max(seeds.values())})", ""
     if len(set(seeds.values())) > 1:
         which = f"seeds ({'; '.join(f'{name}: {of}' for name, of in seeds.items())})"
         rest = " Differences, and numbers by difficulty, rest on the seeds that the runs have in common."

@@ -1,6 +1,7 @@
 """Training curves: gates, reward, easy penalty, length, and evaluation during training (Fig. 2 and 4)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
 from .comparison import ComparedRuns
-from .elements import Cell, Plot, Section, Table, number, table_of_rows
+from .elements import Plot, Section, Table, cells, number, table_of_rows
 from .seeds import Run, average
 from .style import legend, panels
 
@@ -135,16 +136,24 @@ def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
     axis.plot(smooth.steps, smooth.values, label=name, linewidth=1.8, **style | {"marker": ""})
 
 
+def _measure(log_history: list[dict]) -> dict[str, float]:
+    numbers = {}
+    for name, key in _ENDS.items():
+        line = _curve(log_history, key)
+        values = np.array([np.nan]) if line is None else line.values
+        tenth = max(1, len(values) // 10)
+        numbers[f"{name}, start"] = float(np.mean(values[:tenth]))
+        numbers[f"{name}, end"] = float(np.mean(values[-tenth:]))
+    return numbers
+
+
 def _table(runs: list[Run]) -> Table:
+    formats = {
+        f"{name}, {end}": partial(number, digits=3) for name in _ENDS for end in ("start", "end") if name != "Length"
+    }
     rows = []
     for run in runs:
-        row: dict[str, Cell | str] = {"Run": run.name}
-        for name, key in _ENDS.items():
-            digits = 0 if key == _LENGTH else 3
-            values = [np.array([np.nan]) if line is None else line.values for line in _curves(run, key)]
-            tenths = [(of, max(1, len(of) // 10)) for of in values]
-            row[f"{name}, start"] = number(average(float(np.mean(of[:tenth])) for of, tenth in tenths), digits=digits)
-            row[f"{name}, end"] = number(average(float(np.mean(of[-tenth:])) for of, tenth in tenths), digits=digits)
-        rows.append(row)
+        numbers = average(_measure(one.log_history) for one in run.seeds.values())
+        rows.append({"Run": run.name} | cells(numbers, formats))
     caption = "Means over the first and the last tenth of the logged steps."
     return table_of_rows("training", "Start and end of training", caption, rows)
