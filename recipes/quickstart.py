@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import torch
 import yaml
@@ -143,7 +144,11 @@ def plot(rungs: list[dict], path: Path) -> None:
 
 def main() -> None:
     console, start = Console(), time.perf_counter()
-    OUT.mkdir(parents=True, exist_ok=True)
+    try:
+        OUT.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=OUT).close()
+    except OSError as problem:
+        sys.exit(f"The quickstart cannot write to {OUT.resolve()}: {problem}.")
     console.print(f"Training {' and '.join(METHODS.values())} side by side; their logs: {OUT}/*.log")
     train()
     hide_bars()  # of loading a small model

@@ -516,6 +516,15 @@ def test_a_log_is_a_line_of_80_characters_which_the_quickstart_counts(recipe, mo
     assert quickstart["steps_to_make"]("coda") == 100
 
 
+@pytest.mark.parametrize("in_the_way", ["runs", "runs/quickstart"])
+def test_the_quickstart_says_where_it_cannot_write(tmp_path, monkeypatch, in_the_way):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / in_the_way).parent.mkdir(exist_ok=True)
+    (tmp_path / in_the_way).touch()
+    with pytest.raises(SystemExit, match=f"cannot write to {tmp_path}/runs/quickstart: "):
+        runpy.run_path(str(PATH.parent / "quickstart.py"), run_name="__main__")
+
+
 def test_a_line_names_the_evaluation_whose_numbers_it_shows():
     """TRL's metrics begin with `eval_`, whatever `evaluate(metric_key_prefix=...)` says."""
     shown = [log_line(2, 4, {f"{name}_runtime": 1.0, "eval_reward": 0.5}) for name in ("eval_my_set", "test")]
