@@ -31,6 +31,8 @@ def check_data(
                 f"`{argument}` has no column 'prompt' (its columns: {', '.join(columns)}). Rename the one that holds "
                 "the questions."
             )
+        if taken := {"prompts", "completions"}.intersection(columns):
+            raise ValueError(f"`{argument}` has a column {min(taken)!r}, as TRL names rollouts in rewards. Rename it.")
         for reward, name in zip(rewards, names, strict=True):
             _check_call(reward, name, argument, columns)
     if not isinstance(train_dataset, Dataset):

@@ -214,10 +214,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         ]
         try:
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        except (TypeError, ValueError) as problem:  # of a function, or of what it returned, which TRL does not name
+        except (TypeError, ValueError) as problem:
             names = ", ".join(self.reward_func_names)
             problem.add_note(
-                f"Each reward function ({names}) must return a list of numbers, or None, one a completion."
+                f"If no reward function raised this, one of them ({names}) did not return a list of numbers or None, "
+                "one for each completion."
             )
             raise
         self._metrics[self._mode]["coda/reward_seconds"].append(time.perf_counter() - start)

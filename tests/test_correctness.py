@@ -126,6 +126,7 @@ def strict(prompts, completions):
             {"solution": "answer"},
             r"'accuracy_reward' cannot be called: missing .*'solution'.* answer\) by name. Rename",
         ),
+        (right, {"solution": "completions"}, "a column 'completions', as TRL names rollouts in rewards. Rename it"),
         (strict, {}, r"'strict' cannot be called: got an unexpected keyword .* `\*\*kwargs`"),
     ],
 )

@@ -354,15 +354,20 @@ def test_a_class_that_overrides_what_sees_micro_batches_sees_those_of_trl(tiny_m
 
 
 @pytest.mark.parametrize("name", ["compute_loss", "_compute_loss"])
-def test_so_does_a_method_that_a_script_puts_into_trl_s_trainer(tiny_model, tmp_path, monkeypatch, name):
-    method, seen = getattr(GRPOTrainer, name), []
+@pytest.mark.parametrize("in_class", [True, False])
+def test_so_does_a_method_that_a_script_puts_into_a_trainer(tiny_model, tmp_path, monkeypatch, name, in_class):
+    options = args(tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=4)
+    trainer, seen = CodaGRPOTrainer(tiny_model, right, options, PROMPTS), []
+    place = GRPOTrainer if in_class else trainer
+    method = getattr(place, name)
 
-    def patched(self, model, inputs, *others, **options):
-        seen.append(inputs["completion_mask"].shape[0])
-        return method(self, model, inputs, *others, **options)
+    def patched(*arguments, **options):
+        seen.append(arguments[-1]["completion_mask"].shape[0])
+        return method(*arguments, **options)
 
-    monkeypatch.setattr(GRPOTrainer, name, patched)
-    train(tiny_model, right, args(tmp_path, per_device_train_batch_size=2, gradient_accumulation_steps=4), PROMPTS)
+    monkeypatch.setattr(place, name, patched)
+    trainer.train()
+    assert_shaped(trainer)
     assert seen == [2] * 8
 
 

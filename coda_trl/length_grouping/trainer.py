@@ -35,11 +35,13 @@ def _loss_mask(batch):
     return batch["completion_mask"] * batch.get("tool_mask", 1)
 
 
+# Methods that, where a script has its own, may need TRL's micro-batches or add what cannot be regrouped.
+_SEE_MICRO_BATCHES = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
+
+
 def _what_sees_micro_batches(trainer):
-    """Methods that, where a script has its own, may need TRL's micro-batches or add what cannot be regrouped."""
-    names = ("_generate_and_score_completions", "compute_loss", "_compute_loss")
     # If TRL lacks one, `check_overrides` says so when a trainer is made.
-    return [getattr(each, name, None) for each in (trainer, GRPOTrainer) for name in names]
+    return [getattr(each, name, None) for each in (trainer, GRPOTrainer) for name in _SEE_MICRO_BATCHES]
 
 
 class LengthGroupedGRPOTrainer(GRPOTrainer):
@@ -194,6 +196,7 @@ class LengthGroupedGRPOTrainer(GRPOTrainer):
             and not self._entropy_bonus_enabled
             and not self.aux_loss_enabled
             and _what_sees_micro_batches(type(self)) == _UNCHANGED
+            and vars(self).keys().isdisjoint(_SEE_MICRO_BATCHES)
         )
 
     @property
