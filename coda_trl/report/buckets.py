@@ -2,26 +2,24 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from operator import attrgetter
 
-from ..analysis.difficulty import BANDS, PERCENTILES, bucket_names, compare_buckets
-from ..evaluation.bootstrap import Estimate, estimate
-from ..evaluation.comparison import compare_within
+from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names
+from ..evaluation.bootstrap import Estimate
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from .comparison import NEEDS, ComparedRuns, View
-from .elements import Cell, Plot, Section, Table, cells, count, difference, number, percent, table_of_rows, tokens
-from .seeds import average
+from .comparison import NEEDS, ComparedRuns
+from .elements import Cell, Plot, Section, Table, count, difference, number, percent, table_of_rows, tokens
+from .seeds import Columns, average, cells
 from .style import draw_estimates, legend, panels
 
-Results = dict[str, dict[str, dict[str, Any]]]  # numbers by run and bucket
-
-_FORMATS = {
-    "Accuracy (%)": percent,
-    "Tokens": tokens,
-    "Δ accuracy (points)": difference,
-    "Δ tokens": partial(difference, digits=0, unit="%", higher_is_better=None),
+_CHANGES: Columns = {
+    "Pairs": (attrgetter("num_problems"), count),
+    "Δ accuracy (points)": (attrgetter("accuracy_points"), difference),
+    "Δ tokens": (attrgetter("token_change"), partial(difference, digits=0, unit="%", higher_is_better=None)),
 }
+
+Results = dict[str, dict[str, list[BucketComparison]]]  # by run and bucket, of every seed
 
 
 def headline(comparison: ComparedRuns) -> Section:
@@ -38,8 +36,8 @@ def headline(comparison: ComparedRuns) -> Section:
 def answer(table: Table, reference: str | None) -> str:
     """The table by difficulty in words, a line for every run that is compared with the reference."""
     said: dict[str, list[str]] = {}
-    for entries in table.rows:
-        row = dict(zip(table.header, entries, strict=True))
+    for found in table.rows:
+        row = dict(zip(table.header, found, strict=True))
         band, problems = row["Problems that are"].text.split()[0], row.get("Pairs", row["Problems"]).text
         points, change = (row.get(name, Cell("")) for name in ("Δ accuracy (points)", "Δ tokens"))
         parts = said.setdefault(row["Run"].text, []) if change.text else []
@@ -66,34 +64,23 @@ def _words(points: Cell, change: Cell) -> str:
     return f"{spent} and " + (f"no change in accuracy beyond noise ({moved})" if points.mark else f"accuracy {moved}")
 
 
-def _measure(view: View, run: str, band: str) -> dict[str, Any]:
-    chosen, parts = view.bands[band], view.parts(run)
-    numbers = {
-        "Problems": view.num_problems(chosen, run),
-        "Accuracy (%)": estimate(accuracy(parts).within(chosen)),
-        "Tokens": estimate(mean_tokens(parts).within(chosen)),
-    }
-    if view.reference not in (None, run):
-        result = compare_within(parts, view.parts(view.reference), chosen, band)
-        numbers["Pairs"] = result.num_problems
-        numbers["Δ accuracy (points)"] = result.accuracy_points
-        numbers["Δ tokens"] = result.token_change
-    return numbers
-
-
 def _band_table(comparison: ComparedRuns) -> Table:
     rows: list[dict[str, Cell | str]] = []
-    compared = fewer_pairs = False
-    for band, seeds, run in comparison.in_bands(*BANDS):
-        numbers = average(_measure(view, run, band) for view in seeds)
-        if not numbers["Problems"]:
+    fewer_pairs = False
+    for band, views, run in comparison.in_bands(*BANDS):
+        problems = [view.num_problems(view.bands[band], run) for view in views]
+        if not any(problems):
             continue
-        if "Pairs" in numbers:
-            in_reference = average(view.num_problems(view.bands[band], view.reference) for view in seeds)
-            fewer_pairs |= numbers["Pairs"] < max(numbers["Problems"], in_reference)
-            compared = True
-        label = {"Problems that are": seeds[0].describe(band)} | comparison.label(seeds[0], run)
-        rows.append(label | cells(numbers, _FORMATS))
+        row = {"Problems that are": views[0].describe(band)} | comparison.label(views[0], run)
+        row["Problems"] = count(average(problems))
+        row["Accuracy (%)"] = percent(average(view.estimate(accuracy, run, band) for view in views))
+        row["Tokens"] = tokens(average(view.estimate(mean_tokens, run, band) for view in views))
+        if (reference := views[0].reference) not in (None, run):
+            changes = [view.compare(run, band) for view in views]
+            row |= cells(_CHANGES, changes)
+            of_reference = [view.num_problems(view.bands[band], reference) for view in views]
+            fewer_pairs |= [change.num_problems for change in changes] != list(map(max, problems, of_reference))
+        rows.append(row)
     if not fewer_pairs:  # the column would repeat numbers of problems
         for row in rows:
             row.pop("Pairs", None)
@@ -101,7 +88,7 @@ def _band_table(comparison: ComparedRuns) -> Table:
         f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
         f"other samples. {comparison.extent}"
     )
-    caption += f" {comparison.noise}" if compared else ""
+    caption += f" {comparison.noise}" if any("Δ tokens" in row for row in rows) else ""
     return table_of_rows("difficulty_bands", "By difficulty", caption, rows)
 
 
@@ -115,29 +102,29 @@ def buckets(comparison: ComparedRuns) -> Section:
     )
     results: Results = {}
     lost: list[str] = []
-    for seeds in comparison.views:
-        for run in seeds[0].others if seeds[0].reference else ():
-            found = [_compare(view, run) for view in seeds]
-            if shared := average(found):
-                results[run] = shared
-            lost += [
-                f"{name} {run}" for name in bucket_names() if name not in shared and any(name in of for of in found)
-            ]
+    for views in comparison.views:
+        for run in views[0].others if views[0].reference else ():
+            seeds = [view.buckets(run) for view in views]
+            for name in bucket_names():
+                found = [of[name] for of in seeds if name in of]
+                if len(found) == len(seeds):
+                    results.setdefault(run, {})[name] = found
+                elif found:
+                    lost.append(f"{name} {run}")
     if not results:
         section.missing = f"This needs two runs with {NEEDS}"
         return section
+    columns: Columns = {
+        "Problems": (attrgetter("num_problems"), count),
+        "Success (%)": (attrgetter("success_rate"), percent),
+        "Token ratio": (attrgetter("token_ratio"), _ratio_cell),
+        "Δ accuracy (points)": (attrgetter("accuracy_points"), difference),
+    }
     rows = [
-        {
-            "Percentile": name,
-            "Run": run,
-            "Problems": count(bucket["num_problems"]),
-            "Success (%)": percent(bucket["success_rate"]),
-            "Token ratio": _ratio_cell(bucket["token_ratio"]),
-            "Δ accuracy (points)": difference(bucket["accuracy_points"]),
-        }
+        {"Percentile": name, "Run": run} | cells(columns, found[name])
         for name in bucket_names()
         for run, found in results.items()
-        if (bucket := found.get(name))
+        if name in found
     ]
     caption = (
         "Problems: pairs in the bucket; one near a cut may be in two, each time with other samples. Success: rate of "
@@ -152,12 +139,6 @@ def buckets(comparison: ComparedRuns) -> Section:
     return section
 
 
-def _compare(view: View, run: str) -> dict[str, dict[str, Any]]:
-    sorters = [view.runs[name].samples for name in view.sorters]
-    found = compare_buckets(view.runs[run].samples, view.runs[view.reference].samples, sorted_by=sorters)
-    return {bucket.name: vars(bucket) for bucket in found}
-
-
 def _ratio_cell(ratio: Estimate) -> Cell:
     noise = ratio.low is not None and ratio.low <= 1 <= ratio.high
     return replace(number(ratio, digits=2), tone="noise" if noise else "")
@@ -166,12 +147,13 @@ def _ratio_cell(ratio: Estimate) -> Cell:
 def _bucket_plot(comparison: ComparedRuns, results: Results) -> Plot:
     names, reference = bucket_names(), comparison.reference.name
     titles = {"token_ratio": f"tokens / tokens of {reference}", "accuracy_points": "accuracy difference (points)"}
+    data = {run: [average(map(vars, seeds)) for seeds in found.values()] for run, found in results.items()}
     figure, axes = panels(1, 2, height=3.4)
     for panel, (quantity, title), level in zip(axes, titles.items(), (1, 0), strict=True):
-        for offset, (run, found) in enumerate(results.items()):
-            shift = (offset - (len(results) - 1) / 2) * 0.12
-            x = [names.index(name) + shift for name in found]
-            estimates = [bucket[quantity] for bucket in found.values()]
+        for offset, (run, found) in enumerate(data.items()):
+            shift = (offset - (len(data) - 1) / 2) * 0.12
+            x = [names.index(bucket["name"]) + shift for bucket in found]
+            estimates = [bucket[quantity] for bucket in found]
             draw_estimates(panel, x, estimates, label=run, **comparison.styles[run])
         panel.axhline(level, color="black", linewidth=1)
         panel.set_xticks(range(len(names)), names)
@@ -182,5 +164,4 @@ def _bucket_plot(comparison: ComparedRuns, results: Results) -> Plot:
         "Tokens: below 1 the run spends fewer than the reference. Accuracy: above 0 it is right more often. Bars: 95% "
         f"intervals. {comparison.extent}"
     )
-    data = {run: list(found.values()) for run, found in results.items()}
     return Plot("token_ratio", "Tokens and accuracy by difficulty", caption, data, figure)

@@ -1,16 +1,26 @@
 """What sections share: runs, reference, and the difficulty of each problem."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..analysis.difficulty import BANDS, PAPER_THRESHOLDS, Sorting, pool_problems, sort_problems
+from ..analysis.difficulty import (
+    BANDS,
+    PAPER_THRESHOLDS,
+    BucketComparison,
+    Sorting,
+    compare_buckets,
+    pool_problems,
+    sort_problems,
+)
+from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import PARTS, SampleColumns
-from ..evaluation.metrics import Outcomes
+from ..evaluation.comparison import Comparison, compare_within
+from ..evaluation.metrics import Outcomes, Ratio
 from .runs import SeedRun
 from .seeds import Run, describe_means, pairs
 from .style import run_styles
@@ -71,6 +81,17 @@ class View:
 
     def samples(self, run: str, band: str) -> SampleColumns:
         return self.columns[run].take(self.chosen(run, band))
+
+    def estimate(self, metric: Callable[[Outcomes], Ratio], run: str, band: str) -> Estimate:
+        return estimate(metric(self.parts(run)).within(self.bands[band]))
+
+    def compare(self, run: str, band: str) -> Comparison:
+        return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
+
+    def buckets(self, run: str) -> dict[str, BucketComparison]:
+        """See [`compare_buckets`], by name."""
+        mine, theirs, *sorters = (self.runs[name].samples for name in (run, self.reference, *self.sorters))
+        return {bucket.name: bucket for bucket in compare_buckets(mine, theirs, sorted_by=sorters)}
 
     def num_problems(self, chosen: np.ndarray, *runs: str) -> int:
         """Number of problems with a chosen part of which each of `runs` (by default, any run) has samples."""

@@ -1,6 +1,6 @@
 """Elements of a report: tables of numbers with intervals, figures with their data, sections."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, groupby
@@ -68,11 +68,6 @@ def table_of_rows(
     entries = [[row.get(name, "") for name in header] for row in rows]
     cells = [[entry if isinstance(entry, Cell) else Cell(entry) for entry in row] for row in entries]
     return Table(key, title, caption, header, cells, frozenset(differences))
-
-
-def cells(numbers: Mapping[str, Any], formats: Mapping[str, Callable[[Any], Cell]]) -> dict[str, Cell]:
-    """Cells of a row; columns without a format hold counts."""
-    return {name: formats.get(name, count)(value) for name, value in numbers.items()}
 
 
 @dataclass(frozen=True)

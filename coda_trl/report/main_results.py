@@ -3,17 +3,16 @@
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ..evaluation.bootstrap import Estimate, estimate
+from ..evaluation.bootstrap import Estimate
 from ..evaluation.comparison import Comparison, benchmark_seed, compare, relative_change
-from ..evaluation.metrics import Outcomes, correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
+from ..evaluation.metrics import correct_tokens, pass_at_k, truncated_share, unscorable_share, wrong_tokens
 from .comparison import ComparedRuns, count_problems
-from .elements import MISSING, Cell, Plot, Section, Table, cells, difference, number, percent, table_of_rows, tokens
+from .elements import MISSING, Cell, Plot, Section, Table, count, difference, number, percent, table_of_rows, tokens
 from .runs import METRICS, SeedRun, benchmark_order
-from .seeds import Run, average, pairs
+from .seeds import Columns, Run, average, cells, pairs
 from .style import end_at_100, error_bars, legend, panels
 
 INTRODUCTION = (
@@ -144,33 +143,27 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
     return " ".join(filter(None, sentences))
 
 
-def _measure(outcomes: Outcomes, seed: int, tries: Sequence[int]) -> dict[str, Any]:
-    metrics = {f"pass@{k}": partial(pass_at_k, k=k) for k in tries} | {
-        "Tokens, correct": correct_tokens,
-        "Tokens, wrong": wrong_tokens,
-        "Truncated": truncated_share,
-        "Unscorable": unscorable_share,
-    }
-    sizes = {"Problems": len(outcomes.problems), "n": float(outcomes.samples.mean())}
-    return sizes | {name: estimate(metric(outcomes), seed) for name, metric in metrics.items()}
-
-
 def _details(comparison: ComparedRuns) -> Table:
-    every = [
-        outcomes for run in comparison.sampled for one in run.seeds.values() for outcomes in one.outcomes.values()
-    ]
+    every = itertools.chain(*(one.outcomes.values() for run in comparison.sampled for one in run.seeds.values()))
     most = max(int(outcomes.graded.max()) for outcomes in every)
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     if len(tries) > 4:  # more do not fit on the page
         tries = sorted({1, *tries[::-2]})
-    names = [*(f"pass@{k}" for k in tries), "Truncated", "Unscorable"]
-    formats = dict.fromkeys(names, percent) | {"Tokens, correct": tokens, "Tokens, wrong": tokens}
+    columns: Columns = {
+        "Problems": (lambda outcomes: len(outcomes.problems), count),
+        "n": (lambda outcomes: float(outcomes.samples.mean()), count),
+        **{f"pass@{k}": (partial(pass_at_k, k=k), percent) for k in tries},
+        "Tokens, correct": (correct_tokens, tokens),
+        "Tokens, wrong": (wrong_tokens, tokens),
+        "Truncated": (truncated_share, percent),
+        "Unscorable": (unscorable_share, percent),
+    }
     rows = []
     for benchmark, run in itertools.product(all_benchmarks(comparison.sampled), comparison.sampled):
         if benchmark in run.sampled:
-            found = [one.outcomes[benchmark] for one in run.seeds.values()]
-            numbers = average(_measure(outcomes, benchmark_seed(benchmark), tries) for outcomes in found)
-            rows.append({"Benchmark": benchmark, "Run": run.name} | cells(numbers, formats))
+            seeds = [one.outcomes[benchmark] for one in run.seeds.values()]
+            numbers = cells(columns, seeds, benchmark_seed(benchmark))
+            rows.append({"Benchmark": benchmark, "Run": run.name} | numbers)
     caption = (
         "pass@k: probability that at least one of k samples is correct, in percent, estimated without bias from those "
         "with a verdict. Tokens of correct and of wrong answers. Truncated: percent of answers that ended at the "

@@ -11,8 +11,8 @@ from ..analysis.difficulty import BANDS
 from ..analysis.optimality import BudgetCurve, best_budget, best_budgets, budget_curve
 from ..evaluation.columns import PARTS
 from .comparison import NEEDS, ComparedRuns, View
-from .elements import Plot, Section, Table, cells, number, percent, table_of_rows
-from .seeds import average
+from .elements import Plot, Section, Table, count, number, percent, table_of_rows
+from .seeds import Columns, cells
 from .style import legend, panels
 
 Curves = dict[str, list[tuple[View, str, list[BudgetCurve]]]]  # by band, with the name of the run, for every seed
@@ -69,23 +69,23 @@ def _prices(curves: Curves) -> list[float]:
     return sorted({float(f"{price:.0e}") for price in picked})
 
 
-def _measure(curve: BudgetCurve, prices: Sequence[float]) -> dict[str, Any]:
-    moves = [price for price, _ in best_budgets(curve)] or [np.nan]
-    return {
-        "Pr (%)": float(curve.success[-1]),
-        **{f"n* at λ = {_POINTS * price:g}": best_budget(curve, price) for price in prices},
-        "Highest λ": _POINTS * moves[0],
-        "Lowest λ": _POINTS * moves[-1],
-    }
+def _price(curve: BudgetCurve, place: int) -> float:
+    """Price of the first or last best budget."""
+    moves = best_budgets(curve)
+    return _POINTS * moves[place][0] if moves else np.nan
 
 
 def _table(comparison: ComparedRuns, curves: Curves) -> Table:
-    prices, rows = _prices(curves), []
-    formats = {"Pr (%)": percent, "Highest λ": partial(number, digits=2), "Lowest λ": partial(number, digits=3)}
-    for band, found in curves.items():
-        for view, run, seeds in found:
-            numbers = average(_measure(curve, prices) for curve in seeds)
-            rows.append({"Difficulty": band} | comparison.label(view, run) | cells(numbers, formats))
+    columns: Columns = {"Pr (%)": (lambda curve: float(curve.success[-1]), percent)}
+    for price in _prices(curves):
+        columns[f"n* at λ = {_POINTS * price:g}"] = (partial(best_budget, price=price), count)
+    for title, place, digits in (("Highest λ", 0, 2), ("Lowest λ", -1, 3)):
+        columns[title] = (partial(_price, place=place), partial(number, digits=digits))
+    rows = [
+        {"Difficulty": band} | comparison.label(view, run) | cells(columns, seeds)
+        for band, found in curves.items()
+        for view, run, seeds in found
+    ]
     caption = (
         f"Prices in percentage points of success per {_PER:,} tokens. Pr: success without a limit, in percent. Above "
         "the highest price no token is worth buying; below the lowest the longest useful budget is best. "

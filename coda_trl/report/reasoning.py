@@ -1,30 +1,17 @@
 """How answers are reasoned: reflective words (the paper's Table 2) and signs of overthinking (its appendix)."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..analysis.difficulty import pool_problems
 from ..analysis.reflection import REFLECTIVE_TERMS
-from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import SampleColumns
 from ..evaluation.metrics import SHARE, Ratio
 from .comparison import NEEDS, ComparedRuns
-from .elements import Section, Table, cells, number, percent, table_of_rows
+from .elements import Section, Table, count, number, percent, table_of_rows
 from .main_results import all_benchmarks, benchmark_sets, group_note
-from .runs import SeedRun
-from .seeds import average
-
-_FORMATS = {
-    "Reflection ratio (%)": percent,
-    "Correct ratio (%)": percent,
-    "Restatements": partial(number, digits=2),
-    "Restating (%)": percent,
-    "Checks": partial(number, digits=2),
-    "Checking repeatedly (%)": percent,
-}
+from .seeds import Columns, cells
 
 
 def reasoning(comparison: ComparedRuns) -> Section:
@@ -49,43 +36,62 @@ def reasoning(comparison: ComparedRuns) -> Section:
     return section
 
 
-def _measure_reflection(columns: SampleColumns) -> dict[str, Any]:
-    marked = columns.counts["reflective"] == 1
-    graded = marked & ~np.isnan(columns.correct)
-    return {
-        "Problems": len(columns.problems),
-        "Responses": len(columns.problem),
-        "Reflection ratio (%)": _mean(columns, marked),
-        "Correct ratio (%)": _mean(columns, marked & (columns.correct == 1), graded),
-    }
-
-
 def _mean(
     columns: SampleColumns,
     values: np.ndarray,
     among: np.ndarray | None = None,
     limits: tuple[float, float] | None = SHARE,
-) -> Estimate:
+) -> Ratio:
     """Mean over all samples, or over those `among` them."""
     among = np.ones(len(columns.problem)) if among is None else among
-    return estimate(Ratio(columns.per_problem(values), columns.per_problem(among), limits))
+    return Ratio(columns.per_problem(values), columns.per_problem(among), limits)
+
+
+def _correct_ratio(columns: SampleColumns) -> Ratio:
+    marked = columns.counts["reflective"] == 1
+    return _mean(columns, marked & (columns.correct == 1), marked & ~np.isnan(columns.correct))
+
+
+def _restatements(columns: SampleColumns, any_counts_once: bool = False) -> Ratio:
+    found = columns.counts["restatements"]
+    readable, found = ~np.isnan(found), np.nan_to_num(found)
+    return _mean(columns, found > 0, readable) if any_counts_once else _mean(columns, found, readable, limits=None)
+
+
+_SIZES: Columns = {
+    "Problems": (lambda columns: len(columns.problems), count),
+    "Responses": (lambda columns: len(columns.problem), count),
+}
+_REFLECTION: Columns = _SIZES | {
+    "Reflection ratio (%)": (lambda columns: _mean(columns, columns.counts["reflective"]), percent),
+    "Correct ratio (%)": (_correct_ratio, percent),
+}
+_OVERTHINKING: Columns = _SIZES | {
+    "Restatements": (_restatements, partial(number, digits=2)),
+    "Restating (%)": (partial(_restatements, any_counts_once=True), percent),
+    "Checks": (lambda of: _mean(of, of.counts["verifications"], limits=None), partial(number, digits=2)),
+    "Checking repeatedly (%)": (lambda of: _mean(of, of.counts["verifications"] > 1), percent),
+}
 
 
 def _reflection_table(comparison: ComparedRuns) -> Table:
-    found = []
+    rows = []
     for title, names in benchmark_sets(comparison.groups, all_benchmarks(comparison.sampled)).items():
         for run in comparison.sampled:
             if run.sampled.issuperset(names):
-                found.append((title, run.name, [_pool(one, names) for one in run.seeds.values()]))
-    for band, seeds, run in comparison.in_bands("hard"):
-        title = f"all {seeds[0].describe(band).replace(' (', ' problems (', 1)}"
+                seeds = [
+                    pool_problems(
+                        one.samples, [(name, problem) for name in names for problem in one.samples[name].problems]
+                    )
+                    for one in run.seeds.values()
+                ]
+                rows.append({"Benchmark": title, "Run": run.name} | cells(_REFLECTION, seeds))
+    for band, views, run in comparison.in_bands("hard"):
+        title = f"all {views[0].describe(band).replace(' (', ' problems (', 1)}"
         if len(comparison.views) > 1:
-            title = f"{title[:-1]}, of {seeds[0].sorted_by})"
-        found.append((title, run, [view.samples(run, band) for view in seeds]))
-    rows = [
-        {"Benchmark": title, "Run": run} | cells(average(map(_measure_reflection, seeds)), _FORMATS)
-        for title, run, seeds in found
-    ]
+            title = f"{title[:-1]}, of {views[0].sorted_by})"
+        row = {"Benchmark": title, "Run": run}
+        rows.append(row | cells(_REFLECTION, [view.samples(run, band) for view in views]))
     caption = (
         f"Reflection ratio: percent of responses with at least one of {len(REFLECTIVE_TERMS)} reflective terms (whole "
         "words, in any case). Correct ratio: percent of these that are correct, of those with a verdict. "
@@ -94,30 +100,12 @@ def _reflection_table(comparison: ComparedRuns) -> Table:
     return table_of_rows("reflection", "Reflective responses", caption, rows)
 
 
-def _pool(run: SeedRun, benchmarks: Sequence[str]) -> SampleColumns:
-    keys = [(name, problem) for name in benchmarks for problem in run.samples[name].problems]
-    return pool_problems(run.samples, keys)
-
-
-def _measure_overthinking(columns: SampleColumns) -> dict[str, Any]:
-    checks, restatements = columns.counts["verifications"], columns.counts["restatements"]
-    readable, restatements = ~np.isnan(restatements), np.nan_to_num(restatements)
-    return {
-        "Problems": len(columns.problems),
-        "Responses": len(columns.problem),
-        "Restatements": _mean(columns, restatements, readable, limits=None),
-        "Restating (%)": _mean(columns, restatements > 0, readable),
-        "Checks": _mean(columns, checks, limits=None),
-        "Checking repeatedly (%)": _mean(columns, checks > 1),
-    }
-
-
 def _overthinking_table(comparison: ComparedRuns) -> Table:
-    rows = []
-    for band, seeds, run in comparison.in_bands("easy"):
-        numbers = average(_measure_overthinking(view.samples(run, band)) for view in seeds)
-        rows.append(comparison.label(seeds[0], run) | cells(numbers, _FORMATS))
-    bounds = dict.fromkeys(seeds[0].describe("easy") for seeds in comparison.views)
+    rows = [
+        comparison.label(views[0], run) | cells(_OVERTHINKING, [view.samples(run, band) for view in views])
+        for band, views, run in comparison.in_bands("easy")
+    ]
+    bounds = dict.fromkeys(views[0].describe("easy") for views in comparison.views)
     caption = (
         "Restatements: passages that repeat at least six words of the problem in a row. Checks: forms of check, "
         "verify, re-evaluate, re-examine, confirm. Both per response, and the percent of responses that restate at "

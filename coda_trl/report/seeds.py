@@ -1,14 +1,19 @@
 """Runs of one or several seeds: every number of a run is the mean of what each of its seeds has by itself."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..evaluation.bootstrap import Estimate, over_seeds
+from ..evaluation.bootstrap import Estimate, estimate, over_seeds
+from ..evaluation.metrics import Ratio
+from .elements import Cell
 from .runs import SeedRun
+
+# How the columns of a table are measured, as numbers or ratios, and shown, by title.
+Columns = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Cell]]]
 
 _SEED = re.compile(r"@seed-([^@/]+)$")
 
@@ -94,6 +99,19 @@ def average(found: Iterable[Any]) -> Any:
     # Alike by chance, as shares of few problems are: Student's t would exclude everything else.
     known = [each for each in seeds if each.low is not None]
     return Estimate(mean.value, min((e.low for e in known), default=None), max((e.high for e in known), default=None))
+
+
+def cells(columns: Columns, seeds: Iterable[Any], draws: int = 0) -> dict[str, Cell]:
+    """Entries of a table's row, of what is measured in each seed; `draws` seeds the resamples of ratios."""
+
+    def measured(measure: Callable[[Any], Any], one: Any) -> Any:
+        value = measure(one)
+        return estimate(value, draws) if isinstance(value, Ratio) else value
+
+    seeds = list(seeds)
+    return {
+        title: show(average(measured(measure, one) for one in seeds)) for title, (measure, show) in columns.items()
+    }
 
 
 def describe_means(runs: Sequence[Run]) -> str:

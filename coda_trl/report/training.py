@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
 from .comparison import ComparedRuns
-from .elements import Plot, Section, Table, cells, number, table_of_rows
-from .seeds import Run, average
+from .elements import Plot, Section, Table, number, table_of_rows
+from .seeds import Columns, Run, cells
 from .style import legend, panels
 
 _BASE = "base reward"  # whose name in the log depends on the run
@@ -136,24 +136,24 @@ def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
     axis.plot(smooth.steps, smooth.values, label=name, linewidth=1.8, **style | {"marker": ""})
 
 
-def _measure(log_history: list[dict]) -> dict[str, float]:
-    numbers = {}
-    for name, key in _ENDS.items():
-        line = _curve(log_history, key)
-        values = np.array([np.nan]) if line is None else line.values
-        tenth = max(1, len(values) // 10)
-        numbers[f"{name}, start"] = float(np.mean(values[:tenth]))
-        numbers[f"{name}, end"] = float(np.mean(values[-tenth:]))
-    return numbers
+def _tenth(log_history: list[dict], key: str, at_end: bool) -> float:
+    """Mean of the first or the last tenth of the logged values; NaN if there are none."""
+    line = _curve(log_history, key)
+    if line is None:
+        return np.nan
+    tenth = max(1, len(line.values) // 10)
+    return float(np.mean(line.values[-tenth:] if at_end else line.values[:tenth]))
 
 
 def _table(runs: list[Run]) -> Table:
-    formats = {
-        f"{name}, {end}": partial(number, digits=3) for name in _ENDS for end in ("start", "end") if name != "Length"
+    columns: Columns = {
+        f"{name}, {end}": (
+            partial(_tenth, key=key, at_end=end == "end"),
+            partial(number, digits=0 if key == _LENGTH else 3),
+        )
+        for name, key in _ENDS.items()
+        for end in ("start", "end")
     }
-    rows = []
-    for run in runs:
-        numbers = average(_measure(one.log_history) for one in run.seeds.values())
-        rows.append({"Run": run.name} | cells(numbers, formats))
+    rows = [{"Run": run.name} | cells(columns, [one.log_history for one in run.seeds.values()]) for run in runs]
     caption = "Means over the first and the last tenth of the logged steps."
     return table_of_rows("training", "Start and end of training", caption, rows)
