@@ -9,7 +9,7 @@ from ..evaluation.bootstrap import Estimate
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
 from .comparison import NEEDS, ComparedRuns
-from .elements import Cell, Plot, Section, Table, count, difference, number, percent, table_of_rows, tokens
+from .elements import Cell, Plot, Section, count, difference, number, percent, table_of_rows, tokens
 from .seeds import Columns, average, cells
 from .style import draw_estimates, legend, panels
 
@@ -28,26 +28,39 @@ def headline(comparison: ComparedRuns) -> Section:
     if not comparison.views:
         section.missing = f"This needs {NEEDS}"
         return section
-    table = _band_table(comparison)
-    section.text, section.items = answer(table, comparison.reference and comparison.reference.name), [table]
-    return section
-
-
-def answer(table: Table, reference: str | None) -> str:
-    """The table by difficulty in words, a line for every run that is compared with the reference."""
-    said: dict[str, list[str]] = {}
-    for found in table.rows:
-        row = dict(zip(table.header, found, strict=True))
-        band, problems = row["Problems that are"].text.split()[0], row.get("Pairs", row["Problems"]).text
-        points, change = (row.get(name, Cell("")) for name in ("Δ accuracy (points)", "Δ tokens"))
-        parts = said.setdefault(row["Run"].text, []) if change.text else []
-        if band != "medium" and None not in (points.value, change.value):
-            parts.append(f"on {problems} {band} problems {_words(points, change)}")
-    texts = {name: "; ".join(parts) or "no easy or hard problems" for name, parts in said.items()}
-    return (
-        "\n".join(f"{name} against {reference}: {text}." for name, text in texts.items())
-        or "No second run with samples to compare with."
+    said: dict[str, list[str]] = {}  # by run that is compared with the reference
+    rows: list[dict[str, Cell | str]] = []
+    fewer_pairs = False
+    for band, views, run in comparison.in_bands(*BANDS):
+        problems = [view.num_problems(view.bands[band], run) for view in views]
+        if not any(problems):
+            continue
+        row = {"Problems that are": views[0].describe(band)} | comparison.label(views[0], run)
+        row["Problems"] = count(average(problems))
+        row["Accuracy (%)"] = percent(average(view.estimate(accuracy, run, band) for view in views))
+        row["Tokens"] = tokens(average(view.estimate(mean_tokens, run, band) for view in views))
+        if (reference := views[0].reference) not in (None, run):
+            changes = [view.compare(run, band) for view in views]
+            of_reference = [view.num_problems(view.bands[band], reference) for view in views]
+            fewer_pairs |= [change.num_problems for change in changes] != list(map(max, problems, of_reference))
+            row |= cells(_CHANGES, changes)
+            parts, (pairs, points, change) = said.setdefault(run, []), (row[name] for name in _CHANGES)
+            if band != "medium" and None not in (points.value, change.value):
+                parts.append(f"on {pairs.text} {band} problems {_words(points, change)}")
+        rows.append(row)
+    if not fewer_pairs:  # the column would repeat numbers of problems
+        for row in rows:
+            row.pop("Pairs", None)
+    texts = {run: "; ".join(parts) or "no easy or hard problems" for run, parts in said.items()}
+    lines = [f"{run} against {comparison.reference.name}: {text}." for run, text in texts.items()]
+    section.text = "\n".join(lines) or "No second run with samples to compare with."
+    caption = (
+        f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
+        f"other samples. {comparison.extent}"
     )
+    caption += f" {comparison.noise}" if said else ""
+    section.items = [table_of_rows("difficulty_bands", "By difficulty", caption, rows)]
+    return section
 
 
 def _words(points: Cell, change: Cell) -> str:
@@ -62,34 +75,6 @@ def _words(points: Cell, change: Cell) -> str:
     low, high = (format_number(end, signed=True) for end in (points.low, points.high))
     moved += f", 95% interval {low} to {high}"
     return f"{spent} and " + (f"no change in accuracy beyond noise ({moved})" if points.mark else f"accuracy {moved}")
-
-
-def _band_table(comparison: ComparedRuns) -> Table:
-    rows: list[dict[str, Cell | str]] = []
-    fewer_pairs = False
-    for band, views, run in comparison.in_bands(*BANDS):
-        problems = [view.num_problems(view.bands[band], run) for view in views]
-        if not any(problems):
-            continue
-        row = {"Problems that are": views[0].describe(band)} | comparison.label(views[0], run)
-        row["Problems"] = count(average(problems))
-        row["Accuracy (%)"] = percent(average(view.estimate(accuracy, run, band) for view in views))
-        row["Tokens"] = tokens(average(view.estimate(mean_tokens, run, band) for view in views))
-        if (reference := views[0].reference) not in (None, run):
-            changes = [view.compare(run, band) for view in views]
-            row |= cells(_CHANGES, changes)
-            of_reference = [view.num_problems(view.bands[band], reference) for view in views]
-            fewer_pairs |= [change.num_problems for change in changes] != list(map(max, problems, of_reference))
-        rows.append(row)
-    if not fewer_pairs:  # the column would repeat numbers of problems
-        for row in rows:
-            row.pop("Pairs", None)
-    caption = (
-        f"{comparison.difficulty} A problem whose rate is near a threshold may count in two groups, each time with "
-        f"other samples. {comparison.extent}"
-    )
-    caption += f" {comparison.noise}" if any("Δ tokens" in row for row in rows) else ""
-    return table_of_rows("difficulty_bands", "By difficulty", caption, rows)
 
 
 def buckets(comparison: ComparedRuns) -> Section:

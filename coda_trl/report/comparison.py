@@ -120,7 +120,7 @@ def count_problems(runs: Sequence[Run]) -> str:
     """Number of problems by benchmark, as a sentence; empty if no run has samples."""
 
     def count(one: SeedRun) -> str:
-        return ", ".join(f"{name} ({len(outcomes.problems):,})" for name, outcomes in one.outcomes.items())
+        return ", ".join(f"{name} ({len(columns.problems):,})" for name, columns in one.samples.items())
 
     by_run = {run.name: " or ".join(dict.fromkeys(map(count, run.seeds.values()))) for run in runs if run.sampled}
     if len(set(by_run.values())) > 1:
@@ -181,19 +181,14 @@ class ComparedRuns:
         views = []
         for runs in sets:
             names, sorters = [run.name for run in runs], [run.name for run in self.difficulty_runs or runs]
-            compared = reference.name if reference in runs and len(sets[0]) > 1 else None
+            compared = reference.name if reference in runs and len(runs) > 1 else None
             views.append([View(dict(zip(names, of, strict=True)), sorters, compared) for of in pairs(*runs)])
         return [seeds for seeds in views if shared_bands(seeds)]
 
     def in_bands(self, *bands: str) -> Iterator[tuple[str, list[View], str]]:
         """Each of some bands with every view that has it, and the name of each of its runs."""
-        return (
-            (band, seeds, run)
-            for band in bands
-            for seeds in self.views
-            if band in shared_bands(seeds)
-            for run in seeds[0].runs
-        )
+        found = ((band, seeds) for band in bands for seeds in self.views if band in shared_bands(seeds))
+        return ((band, seeds, run) for band, seeds in found for run in seeds[0].runs)
 
     def label(self, view: View, run: str) -> dict[str, str]:
         """Entries of a table's row that name the run and, if views differ, the sorting runs."""
@@ -228,16 +223,13 @@ class ComparedRuns:
         by_view = {
             seeds[0].sorted_by: " or ".join(dict.fromkeys(view.extent for view in seeds)) for seeds in self.views
         }
-        extents = [f"{extent} for {name}" for name, extent in by_view.items()]
-        if len(set(by_view.values())) == 1:
-            extents = [*by_view.values()][:1]
-        lost = [
-            f"{band} problems of {seeds[0].sorted_by}"
-            for seeds in self.views
-            for band in BANDS
-            if band not in shared_bands(seeds) and any(band in view.bands for view in seeds)
-        ]
-        return f"Sorted problems: {'; '.join(extents)}." + (f" Not in every seed: {', '.join(lost)}." if lost else "")
+        extents = dict.fromkeys(by_view.values())
+        if len(extents) > 1:
+            extents = [f"{extent} for {name}" for name, extent in by_view.items()]
+        text = f"Sorted problems: {'; '.join(extents)}."
+        found = [(seeds, band) for seeds in self.views for band in BANDS if any(band in view.bands for view in seeds)]
+        lost = [f"{band} of {seeds[0].sorted_by}" for seeds, band in found if band not in shared_bands(seeds)]
+        return f"{text} Not in every seed: {', '.join(lost)}." if lost else text
 
     @property
     def without_verdict(self) -> str:

@@ -7,7 +7,6 @@ from itertools import accumulate, groupby
 from math import isnan
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from ..evaluation.bootstrap import Estimate
@@ -79,20 +78,6 @@ class Plot:
     caption: str
     data: dict[str, Any]
     canvas: Canvas
-
-    @property
-    def panels(self) -> list[Axes]:
-        return [panel for panel in self.canvas.axes if panel.get_visible()]
-
-    @property
-    def panel_titles(self) -> list[str]:
-        """What each panel shows by itself: rows are labelled at the left, columns at the top."""
-        specs = {panel: panel.get_subplotspec() for panel in self.panels}
-        places = {(spec.rowspan.start, spec.colspan.start): panel for panel, spec in specs.items()}
-        return [
-            ", ".join(filter(None, (panel.get_title() or places[0, column].get_title(), places[row, 0].get_ylabel())))
-            for (row, column), panel in places.items()
-        ]
 
 
 @dataclass

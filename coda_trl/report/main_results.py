@@ -83,7 +83,7 @@ def join_models(tables: Mapping[str, Table]) -> Table:
 def _difference(run: SeedRun, reference: SeedRun, benchmarks: Sequence[str]) -> Comparison:
     """On one or an average of several benchmarks, paired if both have samples; NaN if nothing is in common."""
     if all(name in each.samples for name in benchmarks for each in (run, reference)):
-        mine, theirs = ({name: each.outcomes[name] for name in benchmarks} for each in (run, reference))
+        mine, theirs = ({name: each.samples[name].outcomes for name in benchmarks} for each in (run, reference))
         if all(set(mine[name].problems) & set(theirs[name].problems) for name in benchmarks):
             try:
                 return compare(mine, theirs)
@@ -112,7 +112,7 @@ def _table(comparison: ComparedRuns, benchmarks: list[str], metric: str, title: 
             found = []
             for one, other in pairs(run, comparison.reference):
                 found.append(_difference(one, other, of))
-                sizes = [len(each.outcomes[name].problems) for each in (one, other) if name in each.samples]
+                sizes = [len(each.samples[name].problems) for each in (one, other) if name in each.samples]
                 if 0 < found[-1].num_problems < max(sizes, default=0):
                     fewer.append(f"{one.name} {found[-1].num_problems:,} in {name}")
             change = average(map(vars, found))
@@ -144,8 +144,8 @@ def _caption(comparison: ComparedRuns, metric: str, fewer: Sequence[str]) -> str
 
 
 def _details(comparison: ComparedRuns) -> Table:
-    every = itertools.chain(*(one.outcomes.values() for run in comparison.sampled for one in run.seeds.values()))
-    most = max(int(outcomes.graded.max()) for outcomes in every)
+    every = itertools.chain(*(one.samples.values() for run in comparison.sampled for one in run.seeds.values()))
+    most = max(int(columns.outcomes.graded.max()) for columns in every)
     tries = [k for k in (1, 2, 4, 8, 16, 32, 64) if k <= most]
     if len(tries) > 4:  # more do not fit on the page
         tries = sorted({1, *tries[::-2]})
@@ -161,7 +161,7 @@ def _details(comparison: ComparedRuns) -> Table:
     rows = []
     for benchmark, run in itertools.product(all_benchmarks(comparison.sampled), comparison.sampled):
         if benchmark in run.sampled:
-            seeds = [one.outcomes[benchmark] for one in run.seeds.values()]
+            seeds = [one.samples[benchmark].outcomes for one in run.seeds.values()]
             numbers = cells(columns, seeds, benchmark_seed(benchmark))
             rows.append({"Benchmark": benchmark, "Run": run.name} | numbers)
     caption = (

@@ -26,6 +26,7 @@ from .style import PLOT_SETTINGS
 from .training import training
 
 Folders = str | os.PathLike | Sequence[str | os.PathLike]
+Runs = dict[str, list[Path]]  # folders by name
 
 
 def build_report(
@@ -93,18 +94,21 @@ def build_report(
     """
     if not runs:
         raise ValueError("runs is empty: give at least one run")
+    folders = {
+        name: [Path(each) for each in ([of] if isinstance(of, str | os.PathLike) else of)] for name, of in runs.items()
+    }
     out = Path(out)
     if (out / PAGE).exists() and not (out / NUMBERS).exists():
         raise ValueError(f"{out / PAGE} is no report, and would be overwritten: choose another `out`")
     difficulty = [difficulty_run] if isinstance(difficulty_run, str) else difficulty_run
     compare = partial(_compare, reference, split_by, difficulty, benchmarks, groups or {})
-    write = partial(_write, change_of=change_of, intervals=intervals)
-    models: dict[str, dict[str, Folders]] = {}
-    for name, folders in runs.items():
+    tex = partial(latex_main_results, change_of=change_of, intervals=intervals)
+    models: dict[str, Runs] = {}
+    for name, of in folders.items():
         model, _, run = name.rpartition("/")
-        models.setdefault(model, {})[run] = folders
+        models.setdefault(model, {})[run] = of
     if len(models) < 2 or "" in models:
-        models = {"": dict(runs)}
+        models = {"": folders}
     named = [("reference", reference), ("change_of", change_of), *(("difficulty_run", name) for name in difficulty)]
     for model, part in models.items():
         try:
@@ -114,12 +118,12 @@ def build_report(
     out.mkdir(parents=True, exist_ok=True)
     with rc_context(PLOT_SETTINGS):
         if "" in models:
-            _report(models[""], compare, out, title, write)
+            _report(models[""], compare, tex, out, title)
             return out / PAGE
         remove_files(out)  # before the models' reports are written: it would remove them, too
         places = {model: model.replace("/", "-") for model in models}
         results = {
-            model: _report(models[model], compare, out / place, f"{title}: {model}", partial(write, model=place))
+            model: _report(models[model], compare, tex, out / place, f"{title}: {model}", place)
             for model, place in places.items()
         }
     results = {model: tables for model, tables in results.items() if tables}
@@ -132,12 +136,13 @@ def build_report(
     section.missing = "" if results else NO_EVALUATION
     links = {model: f"{place}/{PAGE}" for model, place in places.items()}
     about = {"reference": reference, "models": links}
-    write(out, [section], results, about, seeds=seeds, title=title, runs=[], reference=reference, links=links)
+    main = tex(results, seeds=seeds) if results else ""
+    _write(out, [section], main, about, title=title, runs=[], reference=reference, links=links)
     return out / PAGE
 
 
 def _report(
-    runs: Mapping[str, Folders], compare: Callable, out: Path, title: str, write: Callable[..., None]
+    runs: Runs, compare: Callable, tex: Callable[..., str], out: Path, title: str, model: str = ""
 ) -> list[Table]:
     """Writes the report of one model; returns its tables of accuracy and of tokens."""
     comparison = compare(runs)
@@ -148,37 +153,28 @@ def _report(
     parts += [checkpoints] if comparison.checkpoints else []
     sections = [make(comparison) for make in tqdm(parts, desc="Analysing", unit="section", disable=None)]
     for section in sections:
-        captions = [f"{item.caption} {comparison.means}".rstrip() for item in section.items]
-        section.items = [replace(item, caption=caption) for item, caption in zip(section.items, captions, strict=True)]
-    shown = {one.name: one for run in found for one in run.seeds.values()}
-    shown = [shown[name] for name in runs]
+        section.items = [
+            replace(item, caption=f"{item.caption} {comparison.means}".rstrip()) for item in section.items
+        ]
+    by_name = {one.name: one for run in found for one in run.seeds.values()}
+    shown = [by_name[name] for name in runs]
     name = comparison.reference.name if comparison.reference else None
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
     about = {"reference": name, "missing": {one.name: one.missing for one in shown}}
-    tables, seeds = {"": results} if results else {}, _count_seeds(runs)
-    write(out, sections, tables, about, seeds=seeds, title=title, runs=shown, reference=name, links={})
+    main = tex({"": results}, seeds=_count_seeds(runs)) if results else ""
+    _write(out, sections, main, about, model, title=title, runs=shown, reference=name, links={})
     return results
 
 
 def _write(
-    out: Path,
-    sections: list[Section],
-    results: Mapping[str, Sequence[Table]],
-    about: dict[str, Any],
-    *,
-    seeds: Sequence[int],
-    change_of: str | None,
-    intervals: bool,
-    model: str = "",
-    **content: Any,
+    out: Path, sections: list[Section], main_results: str, about: dict[str, Any], model: str = "", **content: Any
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     remove_files(out)
     write_numbers(out / NUMBERS, sections, about)
     write_tables(out / "tables", sections, model)
-    if results:
-        table = latex_main_results(results, change_of, intervals, seeds)
-        (out / "tables" / "main_results.tex").write_text(table, encoding="utf-8")
+    if main_results:
+        (out / "tables" / "main_results.tex").write_text(main_results, encoding="utf-8")
     images = write_figures(out / "figures", sections)
     write_page(out / PAGE, images, sections=sections, version=__version__, numbers=NUMBERS, **content)
 
@@ -188,11 +184,7 @@ def _count_seeds(names: Iterable[str]) -> list[int]:
     return sorted({len(seeds) for seeds in group_seeds(names).values() if "" not in seeds}) or [1]
 
 
-def _listed(folders: Folders) -> Sequence[str | os.PathLike]:
-    return [folders] if isinstance(folders, str | os.PathLike) else folders
-
-
-def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]]) -> None:
+def _check(runs: Runs, named: Sequence[tuple[str, str | None]]) -> None:
     """Refuses unknown names and missing folders before samples are read."""
     main = {name: set(of) - {""} for name, of in group_seeds(runs).items() if Run(name, {}).checkpoint is None}
     for argument, name in named:
@@ -203,8 +195,8 @@ def _check(runs: Mapping[str, Folders], named: Sequence[tuple[str, str | None]])
         found = "; ".join(f"{name}: {', '.join(sorted(of))}" for name, of in seeds.items())
         raise ValueError(f"no seed is in all runs ({found}): name seeds alike, as they are compared in pairs")
     for name, folders in runs.items():
-        for folder in _listed(folders):
-            find_files(name, Path(folder))
+        for folder in folders:
+            find_files(name, folder)
 
 
 def _compare(
@@ -213,20 +205,18 @@ def _compare(
     difficulty: Sequence[str],
     benchmarks: Sequence[str],
     groups: Mapping[str, Sequence[str]],
-    runs: Mapping[str, Folders],
+    runs: Runs,
 ) -> ComparedRuns:
     loaded = {}
     for name, folders in tqdm(runs.items(), desc="Reading runs", unit="run", disable=None):
-        loaded[name] = load_run(name, _listed(folders), split_by, benchmarks)
-    joined = [
-        Run(name, {seed: loaded[full] for seed, full in seeds.items()}) for name, seeds in group_seeds(runs).items()
-    ]
-    for run in joined:
-        every = all_benchmarks(run.seeds.values())
-        for one in run.seeds.values():
-            one.missing += [
-                f"{name}: only in other seeds, so in no mean" for name in every if name not in one.benchmarks
-            ]
+        loaded[name] = load_run(name, folders, split_by, benchmarks)
+    joined = []
+    for name, names in group_seeds(runs).items():
+        seeds = {seed: loaded[full] for seed, full in names.items()}
+        for one in seeds.values():
+            lacking = [each for each in all_benchmarks(seeds.values()) if each not in one.benchmarks]
+            one.missing += [f"{each}: only in other seeds, so in no mean" for each in lacking]
+        joined.append(Run(name, seeds))
     main = {run.name: run for run in joined if run.checkpoint is None}
     for name in difficulty:
         if not main[name].sampled:

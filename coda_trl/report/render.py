@@ -67,7 +67,7 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> dict[str, bytes]
         (folder / f"{plot.key}.svg").write_bytes(images[plot.key])
         plot.canvas.savefig(folder / f"{plot.key}.pdf", metadata={"CreationDate": None})
         plot.canvas.savefig(folder / f"{plot.key}.png", dpi=160)
-        stack(plot.canvas, plot.panel_titles)
+        stack(plot.canvas)
         images[f"{plot.key}-narrow"] = _as_svg(plot)
     return images
 

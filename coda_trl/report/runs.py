@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
 from ..evaluation.columns import Count, SampleColumns, load_samples
 from ..evaluation.comparison import benchmark_seed
-from ..evaluation.metrics import Outcomes, accuracy, mean_tokens
+from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
 from ..evaluation.samples import SAMPLES_FILE, SUMMARY_FILE, was_stopped
 
@@ -47,11 +47,6 @@ class SeedRun:
     missing: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
 
-    @cached_property
-    def outcomes(self) -> dict[str, Outcomes]:
-        """Samples summed up by problem, by benchmark."""
-        return {benchmark: columns.outcomes for benchmark, columns in self.samples.items()}
-
     @property
     def benchmarks(self) -> set[str]:
         return {*self.samples, *self.summaries}
@@ -60,7 +55,7 @@ class SeedRun:
         """`"accuracy"` or `"tokens"` on a benchmark, or their plain average over several: from samples if all have
         them, else from summaries; NaN if a benchmark has neither."""
         if all(name in self.samples for name in benchmarks):
-            ratios = {name: METRICS[metric](self.outcomes[name]) for name in benchmarks}
+            ratios = {name: METRICS[metric](self.samples[name].outcomes) for name in benchmarks}
             draws = [replicates(ratio, benchmark_seed(name), averaged=len(ratios)) for name, ratio in ratios.items()]
             value = float(np.mean([ratio.value for ratio in ratios.values()]))
             return summarise(value, np.mean(draws, axis=0), min(map(num_counted, ratios.values())))

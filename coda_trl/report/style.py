@@ -91,16 +91,24 @@ def _show_tick(value: float, _: int) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"
 
 
-def stack(figure: Figure, titles: Sequence[str]) -> None:
-    """Puts the panels of a figure that are not hidden one below the other, for a narrow screen."""
-    shown = [panel for panel in figure.axes if panel.get_visible()]
-    figure.set_size_inches(4.1, 2.4 * len(shown) + 0.3)
-    grid = figure.add_gridspec(len(shown), 1)
-    for row, (panel, title) in enumerate(zip(shown, titles, strict=True)):
+def stack(figure: Figure) -> None:
+    """
+    Puts the panels of a figure that are not hidden one below the other, for a narrow screen. As rows were labelled at
+    the left, and columns at the top, titles say both.
+    """
+    specs = [(panel, panel.get_subplotspec()) for panel in figure.axes if panel.get_visible()]
+    places = {(spec.rowspan.start, spec.colspan.start): panel for panel, spec in specs}
+    titles = [
+        ", ".join(filter(None, (panel.get_title() or places[0, column].get_title(), places[row, 0].get_ylabel())))
+        for (row, column), panel in places.items()
+    ]
+    figure.set_size_inches(4.1, 2.4 * len(places) + 0.3)
+    grid = figure.add_gridspec(len(places), 1)
+    for row, (panel, title) in enumerate(zip(places.values(), titles, strict=True)):
         panel.set_subplotspec(grid[row, 0])
         panel.set_title(fill(title, 44))
         panel.set_ylabel("")
-    legend(figure, shown, columns=2)
+    legend(figure, list(places.values()), columns=2)
     figure.set_layout_engine("constrained", h_pad=0.08)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..analysis.dynamics import Curve, base_reward_key, curve, evaluation_histories
@@ -98,7 +97,7 @@ def _plot(comparison: ComparedRuns, key: str, title: str, caption: str, curves: 
     data = {panel: lines for panel, lines in logged.items() if lines}
     if comparison.means:
         caption += " Pale curves are single seeds."
-    return [Plot(key, title, caption, data, _draw_panels(comparison.styles, data))] if data else []
+    return [Plot(key, title, caption, data, _draw(comparison.styles, data))] if data else []
 
 
 def _mean(curves: Sequence[Curve]) -> dict[str, list]:
@@ -111,29 +110,25 @@ def _mean(curves: Sequence[Curve]) -> dict[str, list]:
     return {"steps": steps, "values": [float(np.mean([of[step] for of in logged])) for step in steps], "seeds": found}
 
 
-def _draw_panels(styles: Mapping[str, dict], data: Mapping[str, Mapping[str, dict]]) -> Figure:
+def _draw(styles: Mapping[str, dict], data: Mapping[str, Mapping[str, dict]]) -> Figure:
     columns = 2 if len(data) in (2, 4) else min(3, len(data))
     figure, axes = panels(-(-len(data) // columns), columns, height=2.7)
     for axis, (panel, lines) in zip(axes, data.items(), strict=False):
         axis.set(title=panel, xlabel="step")
         for name, line in lines.items():
+            pale = {"color": styles[name]["color"], "linewidth": 0.6, "alpha": 0.3}
             for seed in line.get("seeds", ()):
-                axis.plot(seed["steps"], seed["values"], color=styles[name]["color"], linewidth=0.6, alpha=0.3)
-            _draw(axis, Curve(np.array(line["steps"]), np.array(line["values"])), styles[name], name)
+                axis.plot(seed["steps"], seed["values"], **pale)
+            shown, bold = Curve(np.array(line["steps"]), np.array(line["values"])), {"markersize": 4, "linewidth": 1.2}
+            if len(shown.steps) >= 30:
+                axis.plot(shown.steps, shown.values, **pale)
+                shown, bold = shown.smoothed(max(3, len(shown.steps) // 20)), {"marker": "", "linewidth": 1.8}
+            axis.plot(shown.steps, shown.values, label=name, **styles[name] | bold)
         axis.margins(x=0.02)
     for axis in axes[len(data) :]:
         axis.set_visible(False)
     legend(figure, axes)
     return figure
-
-
-def _draw(axis: Axes, line: Curve, style: dict, name: str) -> None:
-    if len(line.steps) < 30:
-        axis.plot(line.steps, line.values, label=name, markersize=4, linewidth=1.2, **style)
-        return
-    axis.plot(line.steps, line.values, color=style["color"], linewidth=0.6, alpha=0.3)
-    smooth = line.smoothed(max(3, len(line.steps) // 20))
-    axis.plot(smooth.steps, smooth.values, label=name, linewidth=1.8, **style | {"marker": ""})
 
 
 def _tenth(log_history: list[dict], key: str, at_end: bool) -> float:
