@@ -19,6 +19,7 @@ from child_processes import wait_until
 from pebble import ProcessExpired
 
 from coda_trl.grading import GradingPool, default_pool, final_answer
+from coda_trl.grading import pool as pool_module
 from coda_trl.grading import server as server_module
 from coda_trl.grading.__main__ import main
 from coda_trl.grading.pool import Grade, _Server, default_workers
@@ -202,12 +203,55 @@ def test_a_child_that_was_forked_while_another_thread_graded_does_not_wait_for_i
 
 
 def test_a_server_that_hangs_is_replaced_although_it_fetches_no_more_than_a_pipe_holds(monkeypatch):
-    monkeypatch.setattr("coda_trl.grading.pool._SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(pool_module, "_SILENCE_SECONDS", 1.0)
     with GradingPool(workers=2, timeout=1.0) as pool:
         pool.grade(*needs_algebra(1))
         os.kill(pool._server.pid, signal.SIGSTOP)
         cases = [Case("27", f"{number} + x" + " + 0" * 200) for number in range(400)]
         assert len(list(pool._run(cases))) == 400
+
+
+@pytest.mark.parametrize(
+    ("verdict", "others", "asked"),
+    [(False, {}, 1), (None, {}, 2), (False, {"stopped": True}, 2), (False, {"error": "an error"}, 2)],
+)
+def test_a_gold_is_known_to_be_readable_from_verdicts_alone(monkeypatch, verdict, others, asked):
+    """No box is wrong if the gold can be read, which takes computer algebra, and unscorable otherwise."""
+    cases = []
+
+    def grade(sent, timeout):
+        cases.extend(sent)
+        return [(number, Grade(verdict, None, 0.1, **others)) for number, _ in sent]
+
+    monkeypatch.setattr(pool_module, "_Server", lambda *_: SimpleNamespace(grade=grade))
+    pool = GradingPool()
+    for completion in (r"\boxed{\frac{\sqrt{3}}{2}}", "no box"):
+        pool.grade([completion], [r"\frac{\sqrt{3}}{3}"])
+    assert len(cases) == asked
+
+
+def test_a_server_that_is_lost_again_and_again_is_an_error(monkeypatch):
+    made = []
+
+    def grade(sent, timeout):
+        raise EOFError
+
+    def start(*_):
+        made.append(SimpleNamespace(grade=grade, end=lambda: made.append(None)))
+        return made[-1]
+
+    monkeypatch.setattr(pool_module, "_Server", start)
+    completions, golds = needs_algebra(2)
+    with pytest.raises(RuntimeError, match="was lost 3 times with 2 of 2 cases left.*fewer `workers` or less"):
+        GradingPool().grade(completions, golds)
+    assert made.count(None) == 3, "each is ended"
+
+
+def test_a_server_that_does_not_start_says_what_it_needs(monkeypatch, capfd):
+    monkeypatch.setattr(pool_module, "_START", "raise SystemExit('no math-verify')")
+    with pytest.raises(RuntimeError, match="did not start; its own error is above. `import math_verify, pebble` must"):
+        GradingPool(workers=1).grade(*needs_algebra(1))
+    assert "no math-verify" in capfd.readouterr().err
 
 
 def test_close_leaves_nothing_and_the_pool_starts_again():
@@ -292,7 +336,7 @@ def test_workers_are_shared_between_the_ranks_of_a_machine(monkeypatch):
 @pytest.mark.parametrize(("quota", "workers"), [("max 100000", 16), ("450000 100000", 4), ("50000 100000", 1)])
 def test_workers_keep_to_the_quota_of_a_container(monkeypatch, tmp_path, quota, workers):
     (tmp_path / "cpu.max").write_text(f"{quota}\n")
-    monkeypatch.setattr("coda_trl.grading.pool._CPU_MAX", tmp_path / "cpu.max")
+    monkeypatch.setattr(pool_module, "_CPU_MAX", tmp_path / "cpu.max")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(16))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     assert default_workers() == workers

@@ -368,6 +368,13 @@ def test_prompts_of_messages_need_a_chat_template(recipe, trainers, tiny_model, 
     assert "no chat template: set `prompt_format: plain`" in error_line(caplog) and trainers == []
 
 
+def test_a_model_without_a_tokenizer_is_not_trained_on_empty_prompts(recipe, trainers, tiny_model, tmp_path, caplog):
+    """Transformers makes a tokenizer of special tokens alone, and generation failed on prompts without a token."""
+    shutil.copytree(tiny_model, tmp_path / "bare", ignore=shutil.ignore_patterns("tokenizer*", "*.jinja"))
+    assert TRAIN.main([*recipe, "--model_name_or_path", str(tmp_path / "bare")]) == 1
+    assert "The tokenizer has no words: the model comes without" in error_line(caplog) and trainers == []
+
+
 def test_prompts_are_measured_with_the_settings_of_the_chat_template(recipe, tiny_model, tmp_path, caplog, capsys):
     folder = tmp_path / "wordy"
     shutil.copytree(tiny_model, folder)

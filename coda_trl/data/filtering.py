@@ -14,6 +14,8 @@ def encode_prompts(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence, chat_template_kwargs: dict[str, Any] | None = None
 ) -> list[list[int]]:
     """Token ids of prompts, all strings or all conversations. Raises a `ValueError` if they cannot be encoded."""
+    if len(tokenizer) == len(tokenizer.all_special_ids):  # what transformers makes where the files are missing
+        raise ValueError("The tokenizer has no words: the model comes without its files, such as tokenizer.json.")
     is_text = isinstance(prompts[0], str)
     if not is_text and tokenizer.chat_template is None:
         raise ValueError(
