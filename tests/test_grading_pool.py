@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -179,23 +180,26 @@ def test_threads_and_asyncio(pool):
 def test_a_forked_child_gets_workers_of_its_own(pool):
     completions, golds = needs_algebra(2)
     pool.grade(completions, golds)
+    server, default = pool._server.pid, default_pool()
     child = os.fork()
     if child == 0:
         right = all(grade.verdict for grade in pool.grade(completions, golds))
+        own = pool._server.pid != server and default_pool() is not default
         pool.close()
-        os._exit(0 if right else 1)
+        os._exit(0 if right and own else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert psutil.pid_exists(pool._server.pid)
     assert all(grade.verdict for grade in pool.grade(completions, golds))
+    assert pool._server.pid == server, "the parent's goes on"
 
 
 @pytest.mark.parametrize("what", ["grade", "close"])
 def test_a_child_that_was_forked_while_another_thread_graded_does_not_wait_for_it(what):
     completions, golds = needs_algebra(1)
-    with GradingPool(workers=1) as pool, pool._lock:
+    with GradingPool(workers=1) as pool, pool._lock, pool_module._default_lock:
         child = os.fork()
         if child == 0:
             signal.alarm(30)
+            default_pool()
             right = pool.grade(completions, golds)[0].verdict if what == "grade" else True
             pool.close()
             os._exit(0 if right else 1)
@@ -223,11 +227,11 @@ def test_a_gold_is_known_to_be_readable_from_verdicts_alone(monkeypatch, verdict
         cases.extend(sent)
         return [(number, Grade(verdict, None, 0.1, **others)) for number, _ in sent]
 
-    monkeypatch.setattr(pool_module, "_Server", lambda *_: SimpleNamespace(grade=grade))
+    monkeypatch.setattr(pool_module, "_Server", Mock(return_value=SimpleNamespace(grade=grade)))
     pool = GradingPool()
-    for completion in (r"\boxed{\frac{\sqrt{3}}{2}}", "no box"):
-        pool.grade([completion], [r"\frac{\sqrt{3}}{3}"])
-    assert len(cases) == asked
+    for completion in (r"\boxed{x}", "no box"):
+        pool.grade([completion], [r"x^2 + \sin x"])
+    assert len(cases) == asked and pool_module._Server.call_count == 1
 
 
 def test_a_server_that_is_lost_again_and_again_is_an_error(monkeypatch):
@@ -247,11 +251,14 @@ def test_a_server_that_is_lost_again_and_again_is_an_error(monkeypatch):
     assert made.count(None) == 3, "each is ended"
 
 
-def test_a_server_that_does_not_start_says_what_it_needs(monkeypatch, capfd):
-    monkeypatch.setattr(pool_module, "_START", "raise SystemExit('no math-verify')")
+@pytest.mark.parametrize("then", ["", "; import os, sys, time; os.close(int(sys.argv[1])); time.sleep(600)"])
+def test_a_server_that_does_not_start_says_what_it_needs_and_is_ended(monkeypatch, capfd, then):
+    monkeypatch.setattr(pool_module, "_START", "print('no math-verify', flush=True)" + then)
+    before = psutil.Process().children()
     with pytest.raises(RuntimeError, match="did not start; its own error is above. `import math_verify, pebble` must"):
         GradingPool(workers=1).grade(*needs_algebra(1))
-    assert "no math-verify" in capfd.readouterr().err
+    assert psutil.Process().children() == before
+    assert capfd.readouterr() == ("", "no math-verify\n")
 
 
 def test_close_leaves_nothing_and_the_pool_starts_again():

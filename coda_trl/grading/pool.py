@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from .extract import final_answer
@@ -59,7 +58,7 @@ def default_workers() -> int:
     with suppress(OSError, ValueError):  # without a quota there is no file, or it says "max"
         quota, period = map(int, _CPU_MAX.read_text().split())
         cores = min(cores, quota // period)
-    return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 class GradingPool(AbstractContextManager):
@@ -215,7 +214,7 @@ class _Server:
         )
         other_end.close()
         self.pid = process.pid
-        self.end = weakref.finalize(self, _end, process, self.connection, owner)
+        self.end = weakref.finalize(self, _end, process, owner)
         try:
             ready = self.connection.poll(_START_SECONDS) and self.connection.recv()
         except (EOFError, OSError):
@@ -240,13 +239,11 @@ class _Server:
                 self.connection.send((number, case, timeout))
 
 
-def _end(process: subprocess.Popen, connection: Connection, owner: int) -> None:
+def _end(process: subprocess.Popen, owner: int) -> None:
     """Ends the server with its workers, unless this is a fork of the process that it serves."""
     if owner == os.getpid():
-        with suppress(ProcessLookupError):  # it ended by itself
-            os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    connection.close()
 
 
 # Those of this process: a fork gets them with workers that serve the parent, and locks that may be held for ever.
