@@ -9,12 +9,14 @@ import signal
 import sys
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from train_script import PATH, TRAIN, record_trainers, write_recipe
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig, TrainerCallback
 from transformers.trainer_jit_checkpoint import CheckpointManager
 
+from coda_trl.data import StopTokens
 from coda_trl.dry_run.arithmetic import batch_arithmetic
 from coda_trl.ladder import CHECKPOINT
 from coda_trl.loading import find_reward
@@ -74,6 +76,7 @@ def test_a_run_with_other_settings_is_neither_resumed_nor_called_finished(recipe
     for changes, message in {
         "--length_shaping vlp --learning_rate 1": "length_shaping='coda', not 'vlp'; learning_rate=0.001, not 1.0",
         "--dataset ladder=12 --max_steps 2": "dataset=['ladder=11'], not ['ladder=12']",
+        "--dtype bfloat16": "dtype='float32', not 'bfloat16'",
         "--gradient_accumulation_steps 4": "gradient_accumulation_steps x processes=16, not 32",
         f"--seed 7 --resume_from_checkpoint {tmp_path / 'out' / 'checkpoint-1'}": "seed=42, not 7",
     }.items():
@@ -434,11 +437,13 @@ def test_the_same_command_resumes_from_the_last_checkpoint_or_from_one_that_it_n
     TRAIN.main([*recipe, *save, "--max_steps", "2"])
     assert [trainer.state.global_step for trainer in trainers] == [1, 2]
     assert [log["step"] for log in trainers[1].state.log_history if "reward" in log and "loss" in log] == [1, 2]
+    (step, *_), (same, *_) = (trainer.state.log_history for trainer in trainers)
+    assert step == same, "times as well: the step was not made again"
     assert {path.name for path in (tmp_path / "out").glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     assert (tmp_path / "out" / "trainer_state.json").is_file()
     first = str(tmp_path / "out" / "checkpoint-1")
     assert TRAIN.main([*recipe, *save, "--max_steps", "2", "--resume_from_checkpoint", first]) == 0
-    assert len(trainers) == 3 and caplog.text.count(f"Resuming from {first}") == 2
+    assert caplog.text.count(f"Resuming from {first}") == 2 and trainers[2].state.log_history[0] == step
 
 
 def test_the_command_line_wins_over_overlays_and_the_last_one_over_the_recipe(recipe, trainers, tmp_path, caplog):
@@ -475,7 +480,7 @@ def test_nothing_one_name_and_mappings_mean_the_same_in_recipe_and_overlay(tmp_p
     assert os.environ["OF_THE_RECIPE"] == "1"
 
 
-def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model, tmp_path):
+def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model, tmp_path, monkeypatch):
     """As Qwen3's base checkpoints, which declare an end of sequence that the chat template does not use."""
     folder = tmp_path / "base"
     shutil.copytree(tiny_model, folder)
@@ -489,6 +494,34 @@ def test_base_checkpoint_stops_at_the_end_of_a_turn(recipe, trainers, tiny_model
     (trainer,) = trainers
     assert set(trainer.eos_token_ids) == {end, tokenizer.pad_token_id}
     assert set(trainer.generation_config.eos_token_id) == {end, tokenizer.pad_token_id}
+    monkeypatch.setattr(TRAIN, "find_spec", lambda name: name)
+    monkeypatch.setattr(TRAIN, "CodaGRPOTrainer", made := Mock(side_effect=ValueError))
+    command = [*recipe, "--model_name_or_path", str(folder), "--use_vllm", "true"]
+    stops = {"stop_token_ids": sorted([tokenizer.pad_token_id, end])}
+    for options, expected in ([], stops), (["--generation_kwargs", '{"n": 1}'], stops | {"n": 1}):
+        TRAIN.main([*command, *options])
+        assert made.call_args.kwargs["args"].generation_kwargs == expected
+
+
+def test_what_is_asked_for_reaches_the_trainer(recipe, monkeypatch, caplog):
+    made = Mock(side_effect=[ImportError("bitsandbytes is missing"), TypeError("a fault")])
+    load = TRAIN.load_tokenizer
+    monkeypatch.setattr(TRAIN, "CodaGRPOTrainer", made)
+    monkeypatch.setattr(TRAIN, "get_quantization_config", lambda model_args: "in four bits")
+    monkeypatch.setattr(TRAIN, "load_tokenizer", lambda *args: (load(*args)[0], StopTokens((2,), (), "No end.")))
+    command = [
+        *recipe,
+        *"--model_revision v2 --dtype bfloat16 --attn_implementation eager --use_peft --lora_r 2".split(),
+    ]
+    command += ["--model_init_kwargs", '{"use_cache": false}']
+    assert TRAIN.main(command) == 1
+    assert error_line(caplog) == "bitsandbytes is missing" and "No end." in caplog.text
+    given = made.call_args.kwargs
+    expected = {"revision": "v2", "attn_implementation": "eager", "dtype": "bfloat16", "use_cache": False}
+    assert given["args"].model_init_kwargs == expected
+    assert (given["quantization_config"], given["peft_config"].r) == ("in four bits", 2)
+    with pytest.raises(TypeError, match="a fault"):
+        TRAIN.main(command)
 
 
 def test_help_explains_overlays_and_lists_every_kind_of_argument(capsys):
