@@ -714,10 +714,42 @@ def test_runs_with_other_seeds_are_compared_over_those_that_both_have(report):
     assert "Differences, and numbers by difficulty, rest on the seeds that the runs have in common." in text
 
 
+def test_checkpoints_and_budget_curves_are_means_over_seeds(report):
+    runs = {f"A@checkpoint-{step}@seed-{seed}": solved(2, 9 + step + seed) for step in (1, 2) for seed in (0, 2)}
+    content, _ = report(runs | {f"A@seed-{seed}": solved(4, 10 + 10 * seed) for seed in (0, 2)})
+    course = content["figures"]["checkpoints"]["data"]["b"]["A"]
+    assert course["steps"] == [1, 2] and [point["value"] for point in course["tokens"]] == [11, 12]
+    best = content["tables"]["best_budgets"]
+    easy = dict(zip(best["columns"], best["rows"][0], strict=True))
+    moves = content["figures"]["budget_curves"]["data"]["easy"]["A"]["best_budgets"]
+    assert [move["budget"] for move in moves] == [10, 30]  # half of the answers end at either
+    budget = next(cell for name, cell in easy.items() if name.startswith("n* at"))
+    assert (easy["Pr (%)"]["value"], budget["value"], budget["low"]) == (100, 5, None)  # 10 and 0 tokens
+
+
+def test_bands_and_problems_of_only_some_seeds_are_named(report):
+    runs = {"A@seed-0": solved(8, 9), "A@seed-1": solved(4, 9), "A@seed-2": solved(8, 9)[:12]}
+    content, text = report(runs)
+    assert "Sorted problems: 8 (8 of b) or 6 (6 of b). Not in every seed: hard of A." in text
+    assert "Problems: b (8) or b (6)." in text
+    assert {row[0]["text"] for row in content["tables"]["difficulty_bands"]["rows"]} == {"easy (success ≥ 75%)"}
+
+
+def test_runs_that_sort_set_the_seeds_of_all(report):
+    runs = {f"GRPO@seed-{seed}": solved(4, spent) for seed, spent in enumerate((100, 240, 300))}
+    runs |= {f"CODA@seed-{seed}": solved(4, 80) for seed in (0, 2)} | {"start": solved(5, 50)}
+    bands = report(runs, "GRPO", difficulty_run="start")[0]["tables"]["difficulty_bands"]
+    assert [column(bands, "Tokens", bands["rows"][0][0]["text"])["value"]] == [200]
+    assert "Sorted by" not in bands["columns"]
+
+
 def test_a_model_of_one_seed_beside_one_of_several_counts_as_one(tmp_path, report):
     runs = {f"4B/A@seed-{seed}": solved(4 + seed, 9) for seed in range(2)} | {"8B/A": solved(4, 9)}
     report(runs, None)
     assert "means over 2 and 1 seeds." in (tmp_path / "report" / "tables" / "main_results.tex").read_text()
+    tables = [path.read_text() for path in (tmp_path / "report").rglob("accuracy.tex")]
+    labels = re.findall(r"\\label{(.*)}", "".join(tables))
+    assert sorted(labels) == ["tab:4B-accuracy", "tab:8B-accuracy", "tab:accuracy"]  # for one document
 
 
 def test_seeds_that_agree_by_chance_have_an_interval_over_problems(report):
