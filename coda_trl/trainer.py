@@ -176,15 +176,16 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if has_term and has_base and "length_shaping" not in self.reward_func_names:
             self._add_column_of_the_term()
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
-        if not has_base:
-            self._log_table(len(prompts))
-            return rewards
+        shaped = self._shape_and_log(rewards, inputs, completion_ids_list, has_term) if has_base else None
+        self._log_table(len(prompts), shaped)
+        return rewards
+
+    def _shape_and_log(self, rewards, inputs, completion_ids_list, has_term):
         base = rewards[:, self._base_columns].nanmean(dim=1)
         if has_term:
-            check_correctness(base, " or ".join(judges))
+            check_correctness(base, " or ".join(self._judges))
         elif not says_right_or_wrong(base):  # plain GRPO takes any reward, but then no group has a success rate
-            self._log_table(len(prompts))
-            return rewards
+            return None
         truncated = self._truncated(completion_ids_list)
         self._warn_if_nothing_is_right(base, truncated, inputs)
 
@@ -193,8 +194,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         if has_term:
             self._add_term(rewards, shaped.delta)
         self._log_metrics(base, lengths, shaped, truncated)
-        self._log_table(len(prompts), shaped)
-        return rewards
+        return shaped
 
     def _add_term(self, rewards, term):
         """Fills in the term, with the weight of the shaped reward: scripts may add columns and change weights."""
@@ -258,7 +258,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
             if not math.isnan(value):  # a mean over nothing
                 self._metrics[self._mode][key].append(value)
 
-    def _log_table(self, num_rows, shaped=None):
+    def _log_table(self, num_rows, shaped):
         """This process's rows of the completions table, which TRL gathers."""
         self._log_completion_extra("coda/length", self._completion_lengths)
         start = self.accelerator.process_index * num_rows
