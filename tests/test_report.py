@@ -747,9 +747,9 @@ def test_a_model_of_one_seed_beside_one_of_several_counts_as_one(tmp_path, repor
     runs = {f"4B/A@seed-{seed}": solved(4 + seed, 9) for seed in range(2)} | {"8B/A": solved(4, 9)}
     report(runs, None)
     assert "means over 2 and 1 seeds." in (tmp_path / "report" / "tables" / "main_results.tex").read_text()
-    tables = [path.read_text() for path in (tmp_path / "report").rglob("accuracy.tex")]
+    tables = [path.read_text() for path in (tmp_path / "report").rglob("*.tex")]
     labels = re.findall(r"\\label{(.*)}", "".join(tables))
-    assert sorted(labels) == ["tab:4B-accuracy", "tab:8B-accuracy", "tab:accuracy"]  # for one document
+    assert len(set(labels)) == len(labels) > 9 and "tab:4B-main_results" in labels  # they may be in one document
 
 
 def test_seeds_that_agree_by_chance_have_an_interval_over_problems(report):

@@ -4,11 +4,11 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names
+from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names, compare_buckets
 from ..evaluation.bootstrap import Estimate
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
-from .comparison import NEEDS, ComparedRuns
+from .comparison import NEEDS, ComparedRuns, View
 from .elements import Cell, Plot, Section, count, difference, number, percent, table_of_rows, tokens
 from .seeds import Columns, average, cells
 from .style import draw_estimates, legend, panels
@@ -89,7 +89,7 @@ def buckets(comparison: ComparedRuns) -> Section:
     lost: list[str] = []
     for views in comparison.views:
         for run in views[0].others if views[0].reference else ():
-            seeds = [view.buckets(run) for view in views]
+            seeds = [_compare(view, run) for view in views]
             for name in bucket_names():
                 found = [of[name] for of in seeds if name in of]
                 if len(found) == len(seeds):
@@ -122,6 +122,11 @@ def buckets(comparison: ComparedRuns) -> Section:
     table = table_of_rows("difficulty_buckets", "Difficulty buckets", caption, rows)
     section.items = [_bucket_plot(comparison, results), table]
     return section
+
+
+def _compare(view: View, run: str) -> dict[str, BucketComparison]:
+    mine, theirs, *sorters = (view.runs[name].samples for name in (run, view.reference, *view.sorters))
+    return {bucket.name: bucket for bucket in compare_buckets(mine, theirs, sorted_by=sorters)}
 
 
 def _ratio_cell(ratio: Estimate) -> Cell:

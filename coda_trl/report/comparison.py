@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.difficulty import (
-    BANDS,
-    PAPER_THRESHOLDS,
-    BucketComparison,
-    Sorting,
-    compare_buckets,
-    pool_problems,
-    sort_problems,
-)
+from ..analysis.difficulty import BANDS, PAPER_THRESHOLDS, Sorting, pool_problems, sort_problems
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import PARTS, SampleColumns
 from ..evaluation.comparison import Comparison, compare_within
@@ -87,11 +79,6 @@ class View:
 
     def compare(self, run: str, band: str) -> Comparison:
         return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
-
-    def buckets(self, run: str) -> dict[str, BucketComparison]:
-        """See [`compare_buckets`], by name."""
-        mine, theirs, *sorters = (self.runs[name].samples for name in (run, self.reference, *self.sorters))
-        return {bucket.name: bucket for bucket in compare_buckets(mine, theirs, sorted_by=sorters)}
 
     def num_problems(self, chosen: np.ndarray, *runs: str) -> int:
         """Number of problems with a chosen part of which each of `runs` (by default, any run) has samples."""

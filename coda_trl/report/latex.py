@@ -13,8 +13,8 @@ _FIT = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%"
 
 
 def latex(table: Table, model: str = "") -> str:
-    r"""A table in LaTeX, for the packages `booktabs` and `graphicx`; intervals in `\scriptsize`. Its label begins with
-    the name of the model, if any."""
+    r"""A table in LaTeX, for the packages `booktabs` and `graphicx`; intervals in `\scriptsize`. `model` begins its
+    label."""
     columns = "".join("l" if table.is_words(i) else "r" for i in range(1, len(table.header)))
     lines = [_row(map(_escape, table.header)), r"\midrule"]
     starts = table.groups or [min(table.differences, default=0)]
@@ -22,13 +22,12 @@ def latex(table: Table, model: str = "") -> str:
         if position and position in starts:
             lines.append(r"\midrule")
         lines.append(_row(map(_cell, row)))
-    return _float(
-        "table", f"{model}-{table.key}" if model else table.key, table.caption, [_FIT, *_tabular(columns, lines)]
-    )
+    return _float("table", model, table.key, table.caption, [_FIT, *_tabular(columns, lines)])
 
 
-def _float(kind: str, key: str, caption: str, lines: Iterable[str]) -> str:
-    about = [rf"\caption{{{_escape(caption)}}}", rf"\label{{tab:{key}}}", r"\smallskip\centering"]
+def _float(kind: str, model: str, key: str, caption: str, lines: Iterable[str]) -> str:
+    label = f"{model}-{key}" if model else key
+    about = [rf"\caption{{{_escape(caption)}}}", rf"\label{{tab:{label}}}", r"\smallskip\centering"]
     lines = [r"% needs \usepackage{booktabs,graphicx}", rf"\begin{{{kind}}}", *about, *lines, rf"\end{{{kind}}}"]
     return "\n".join(lines) + "\n"
 
@@ -39,15 +38,13 @@ def _tabular(columns: str, lines: Iterable[str]) -> list[str]:
 
 
 def latex_main_results(
-    models: Mapping[str, Sequence[Table]],
-    change_of: str | None = None,
-    intervals: bool = False,
-    seeds: Sequence[int] = (1,),
+    models: Mapping[str, Sequence[Table]], seeds: Sequence[int], model: str, change_of: str | None, intervals: bool
 ) -> str:
     """
     Accuracy and tokens of all models in one table, as the paper's Table 1, for `booktabs` and `graphicx`. `models` has
-    the tables of accuracy and of tokens by name of the model, which is shown if there are several. With `intervals`,
-    tokens come below accuracies, as both together are too wide. `seeds` are the numbers of seeds that runs have.
+    the tables of accuracy and of tokens by name of the model, which is shown if there are several; `seeds` are the
+    numbers of seeds that runs have. `model` begins the label. With `intervals`, tokens come below accuracies, as both
+    together are too wide.
     """
     headers = [tables[0].header for tables in models.values()]
     names = dict.fromkeys(name for header in headers for name in header[1:])
@@ -64,10 +61,10 @@ def latex_main_results(
             ),
             _row(["", *(_escape(_NAMES.get(name, name)) for name in len(block) * columns)]),
         ]
-        for model, tables in models.items():
+        for name, tables in models.items():
             lines.append(r"\midrule")
             if len(models) > 1:
-                lines.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\textbf{{{_escape(model)}}}}} \\")
+                lines.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\textbf{{{_escape(name)}}}}} \\")
             lines += _main_rows([tables[part] for part in block], columns, change_of, intervals)
         frame += [r"\par\medskip"] if frame else []
         frame += [r"\setlength{\tabcolsep}{4pt}" + _FIT, *_tabular(rf"*{{{width}}}{{r}}", lines)]
@@ -78,7 +75,7 @@ def latex_main_results(
     if intervals:
         over = "seeds (Student's t; where all agree, over problems)" if means else "problems"
         caption += f" 95% intervals over {over} in brackets; ≈ marks a change whose interval holds 0."
-    return _float("table*", "main_results", caption, frame)
+    return _float("table*", model, "main_results", caption, frame)
 
 
 def _main_rows(

@@ -115,11 +115,10 @@ def _plot(comparison: ComparedRuns, curves: Curves) -> Plot:
         grid = np.unique(np.geomspace(max(1, shortest / 2), max(2, longest), 200).astype(int))
         coarse = np.concatenate([[0], np.unique(np.geomspace(max(1, shortest), max(2, longest), 12).astype(int))])
         for view, run, curve in found:
-            line = comparison.styles[run] | {"marker": "", "linewidth": 1.5}
+            line = {name: comparison.styles[run][name] for name in ("color", "linestyle")} | {"linewidth": 1.5}
             success.step(grid, 100 * curve.at(grid), where="post", label=run, **line)
             slopes = _POINTS * curve.marginal_gain(coarse)
             # A logarithmic axis has no 0: the first step begins where that of success does.
-            line.pop("marker")
             gain.stairs(slopes, [min(grid[0], coarse[1]), *coarse[1:]], baseline=None, **line)
             moves = best_budgets(curve)
             draw_best_budgets(best, moves, **line)

@@ -136,7 +136,7 @@ def build_report(
     section.missing = "" if results else NO_EVALUATION
     links = {model: f"{place}/{PAGE}" for model, place in places.items()}
     about = {"reference": reference, "models": links}
-    main = tex(results, seeds=seeds) if results else ""
+    main = tex(results, seeds, "") if results else ""
     _write(out, [section], main, about, title=title, runs=[], reference=reference, links=links)
     return out / PAGE
 
@@ -161,7 +161,7 @@ def _report(
     name = comparison.reference.name if comparison.reference else None
     results = [item for section in sections for item in section.items if item.key in ("accuracy", "tokens")]
     about = {"reference": name, "missing": {one.name: one.missing for one in shown}}
-    main = tex({"": results}, seeds=_count_seeds(runs)) if results else ""
+    main = tex({"": results}, _count_seeds(runs), model) if results else ""
     _write(out, sections, main, about, model, title=title, runs=shown, reference=name, links={})
     return results
 

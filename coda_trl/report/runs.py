@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.dynamics import find_trainer_state
+from ..analysis.dynamics import find_trainer_state, read_log_history
 from ..analysis.overthinking import Restatements, count_verifications
 from ..analysis.reflection import is_reflective
 from ..evaluation.bootstrap import Estimate, num_counted, replicates, summarise
@@ -174,7 +174,7 @@ def _load_log(run: SeedRun, path: Path) -> None:
             f"run {run.name!r}: two of its folders hold a training log, {path.parent} the second: give every training "
             "a name of its own"
         )
-    history = _read_json(path)["log_history"]
+    history = read_log_history(path)
     run.facts["training"] = f"{max((entry['step'] for entry in history), default=0)} steps"
     run.log_history = history
 
