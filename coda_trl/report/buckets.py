@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_names, compare_buckets
 from ..evaluation.bootstrap import Estimate
+from ..evaluation.comparison import compare_within
 from ..evaluation.metrics import accuracy, mean_tokens
 from ..evaluation.rounding import format_number
 from .comparison import NEEDS, ComparedRuns, View
@@ -40,7 +41,9 @@ def headline(comparison: ComparedRuns) -> Section:
         row["Accuracy (%)"] = percent(average(view.estimate(accuracy, run, band) for view in views))
         row["Tokens"] = tokens(average(view.estimate(mean_tokens, run, band) for view in views))
         if (reference := views[0].reference) not in (None, run):
-            changes = [view.compare(run, band) for view in views]
+            changes = [
+                compare_within(view.parts(run), view.parts(reference), view.bands[band], band) for view in views
+            ]
             of_reference = [view.num_problems(view.bands[band], reference) for view in views]
             fewer_pairs |= [change.num_problems for change in changes] != list(map(max, problems, of_reference))
             row |= cells(_CHANGES, changes)

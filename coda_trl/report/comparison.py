@@ -11,7 +11,6 @@ import numpy as np
 from ..analysis.difficulty import BANDS, PAPER_THRESHOLDS, Sorting, pool_problems, sort_problems
 from ..evaluation.bootstrap import Estimate, estimate
 from ..evaluation.columns import PARTS, SampleColumns
-from ..evaluation.comparison import Comparison, compare_within
 from ..evaluation.metrics import Outcomes, Ratio
 from .runs import SeedRun
 from .seeds import Run, describe_means, pairs
@@ -76,9 +75,6 @@ class View:
 
     def estimate(self, metric: Callable[[Outcomes], Ratio], run: str, band: str) -> Estimate:
         return estimate(metric(self.parts(run)).within(self.bands[band]))
-
-    def compare(self, run: str, band: str) -> Comparison:
-        return compare_within(self.parts(run), self.parts(self.reference), self.bands[band], band)
 
     def num_problems(self, chosen: np.ndarray, *runs: str) -> int:
         """Number of problems with a chosen part of which each of `runs` (by default, any run) has samples."""

@@ -1,6 +1,7 @@
 """Accuracy and tokens by benchmark: the paper's Table 1 with its difference rows, details, and Fig. 1b."""
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -178,12 +179,12 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
     data: dict[str, dict] = {}
     for panel, (title, benchmarks) in zip(axes, sets.items(), strict=False):
         panel.set(title=title, xlabel="tokens per answer")
-        curves: dict[str, list[tuple[float, float, str]]] = {}
+        curves: dict[str, list[tuple[float, float, str]]] = {}  # over token budgets, as of L1@512
         for run in comparison.runs:
             if not run.benchmarks.issuperset(benchmarks):
                 continue
             spent, share = run.estimate("tokens", benchmarks), run.estimate("accuracy", benchmarks)
-            family, style = run.name.partition("@")[0] if run.has_budget else run.name, comparison.styles[run.name]
+            family, style = re.sub(r"@\d+$", "", run.name), comparison.styles[run.name]
             panel.errorbar(
                 spent.value,
                 100 * share.value,
@@ -195,10 +196,10 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
                 elinewidth=1,
                 label=family,
             )
-            if run.has_budget:
+            if family != run.name:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
             data.setdefault(title, {})[run.name] = {"tokens": spent, "accuracy": share}
-        for points in curves.values():  # budget-conditioned runs: one curve over their budgets
+        for points in curves.values():
             x, y, names = zip(*sorted(points), strict=True)
             panel.plot(x, y, linewidth=1, **comparison.styles[names[0]] | {"marker": ""})
         panel.margins(0.15)

@@ -61,26 +61,21 @@ def _mean(curves: Sequence[BudgetCurve]) -> BudgetCurve:
     return BudgetCurve(budgets, np.mean([curve.at(budgets) for curve in curves], axis=0))
 
 
-def _prices(curves: Curves) -> list[float]:
-    """A low, a middle and a high price among those at which a best budget changes, rounded to one digit."""
-    every = [curve for found in curves.values() for *_, seeds in found for curve in seeds]
-    moves = [price for curve in every for price, _ in best_budgets(curve)]
-    picked = np.quantile(moves, [0.1, 0.5, 0.9]) if moves else []
-    return sorted({float(f"{price:.0e}") for price in picked})
-
-
-def _price(curve: BudgetCurve, place: int) -> float:
-    """Price of the first or last best budget."""
-    moves = best_budgets(curve)
-    return _POINTS * moves[place][0] if moves else np.nan
+def _moves(curve: BudgetCurve) -> list[float]:
+    """Prices at which the best budget changes."""
+    return [price for price, _ in best_budgets(curve)]
 
 
 def _table(comparison: ComparedRuns, curves: Curves) -> Table:
+    every = [price for found in curves.values() for *_, seeds in found for curve in seeds for price in _moves(curve)]
+    # A low, a middle and a high price, rounded to one digit.
+    picked = np.quantile(every, [0.1, 0.5, 0.9]) if every else []
     columns: Columns = {"Pr (%)": (lambda curve: float(curve.success[-1]), percent)}
-    for price in _prices(curves):
+    for price in sorted({float(f"{price:.0e}") for price in picked}):
         columns[f"n* at λ = {_POINTS * price:g}"] = (partial(best_budget, price=price), count)
-    for title, place, digits in (("Highest λ", 0, 2), ("Lowest λ", -1, 3)):
-        columns[title] = (partial(_price, place=place), partial(number, digits=digits))
+    for title, extreme, digits in (("Highest λ", max, 2), ("Lowest λ", min, 3)):
+        outermost = partial(lambda curve, extreme: _POINTS * extreme(_moves(curve), default=np.nan), extreme=extreme)
+        columns[title] = (outermost, partial(number, digits=digits))
     rows = [
         {"Difficulty": band} | comparison.label(view, run) | cells(columns, seeds)
         for band, found in curves.items()

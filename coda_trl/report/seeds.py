@@ -45,11 +45,6 @@ class Run:
         match = re.fullmatch(r"(.+)@checkpoint-(\d+)", self.name)
         return (match[1], int(match[2])) if match else None
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether its name has a token budget, as `L1@512` does."""
-        return re.fullmatch(r".+@\d+", self.name) is not None
-
     def estimate(self, metric: str, benchmarks: Sequence[str]) -> Estimate:
         """See [`SeedRun.estimate`]."""
         return average(one.estimate(metric, benchmarks) for one in self.seeds.values())
