@@ -21,6 +21,7 @@ import coda_trl.report.page
 from coda_trl.analysis import best_budget, best_budgets, budget_curve
 from coda_trl.evaluation import Estimate, load_samples
 from coda_trl.report import build_report
+from coda_trl.report.buckets import in_words
 from coda_trl.report.elements import Cell, Table, difference, number, percent, tokens
 from coda_trl.report.optimality import draw_best_budgets
 from coda_trl.report.render import latex, markdown
@@ -596,6 +597,12 @@ def test_numbers_are_rounded_for_reading_and_kept_for_counting():
 )
 def test_the_tone_of_a_difference(low, high, better, tone):
     assert difference(Estimate(1.0, low, high), higher_is_better=better).tone == tone
+
+
+def test_an_interval_close_to_0_is_not_said_to_hold_it():
+    """The sentence said "−8.1 to 0.0" above a table with [−8.05, −0.03]."""
+    words = in_words(difference(Estimate(-4.0, -8.05, -0.03)), difference(Estimate(-30.0, -34.0, -25.0), 0, "%"))
+    assert words == "30% fewer tokens and accuracy −4.0 points, 95% interval −8.05 to −0.03"
 
 
 def test_the_main_results_may_have_intervals(tmp_path, report):

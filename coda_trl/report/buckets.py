@@ -8,7 +8,6 @@ from ..analysis.difficulty import BANDS, PERCENTILES, BucketComparison, bucket_n
 from ..evaluation.bootstrap import Estimate
 from ..evaluation.comparison import compare_within
 from ..evaluation.metrics import accuracy, mean_tokens
-from ..evaluation.rounding import format_number
 from .comparison import NEEDS, ComparedRuns, View
 from .elements import Cell, Plot, Section, count, difference, number, percent, table_of_rows, tokens
 from .seeds import Columns, average, cells
@@ -49,7 +48,7 @@ def headline(comparison: ComparedRuns) -> Section:
             row |= cells(_CHANGES, changes)
             parts, (pairs, points, change) = said.setdefault(run, []), (row[name] for name in _CHANGES)
             if band != "medium" and None not in (points.value, change.value):
-                parts.append(f"on {pairs.text} {band} problems {_words(points, change)}")
+                parts.append(f"on {pairs.text} {band} problems {in_words(points, change)}")
         rows.append(row)
     if not fewer_pairs:  # the column would repeat numbers of problems
         for row in rows:
@@ -66,7 +65,7 @@ def headline(comparison: ComparedRuns) -> Section:
     return section
 
 
-def _words(points: Cell, change: Cell) -> str:
+def in_words(points: Cell, change: Cell) -> str:
     spent = f"{change.text.lstrip('+−')} {'fewer' if change.value < 0 else 'more'} tokens"
     if change.low is None:
         spent = f"too few to tell about tokens ({change.text})"
@@ -75,8 +74,7 @@ def _words(points: Cell, change: Cell) -> str:
     moved = f"{points.text} points"
     if points.low is None:
         return f"{spent} and too few to tell about accuracy ({moved})"
-    low, high = (format_number(end, signed=True) for end in (points.low, points.high))
-    moved += f", 95% interval {low} to {high}"
+    moved += f", 95% interval {points.interval.replace(', ', ' to ')}"
     return f"{spent} and " + (f"no change in accuracy beyond noise ({moved})" if points.mark else f"accuracy {moved}")
 
 
