@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -93,6 +94,26 @@ def test_memory_of_a_worker_is_limited():
         limits = [process.rlimit(psutil.RLIMIT_AS)[0] for process in group_of(pool)[1:]]
         sizes = [process.memory_info().vms for process in group_of(pool)[1:]]
     assert limits and all(size <= limit <= size + 64 * 2**20 for limit, size in zip(limits, sizes, strict=True))
+
+
+def test_a_worker_ends_at_its_memory_and_whatever_happens_soon_after_its_time(monkeypatch):
+    monkeypatch.setattr(server_module, "judge", Mock(side_effect=MemoryError))
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    try:
+        with pytest.raises(MemoryError):  # and no verdict
+            server_module.grade_case(Case("1", "1"), timeout=2.0)
+        assert 2 < resource.getrlimit(resource.RLIMIT_CPU)[0] - time.process_time() < 10
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+
+
+def test_the_server_ends_with_its_caller_even_if_a_fork_keeps_the_connection(monkeypatch):
+    parents, naps = iter([7, 7, 1]), [0.5, 0.5]
+    monkeypatch.setattr(server_module, "os", SimpleNamespace(getppid=parents.__next__))
+    monkeypatch.setattr(server_module, "time", SimpleNamespace(sleep=naps.remove))
+    monkeypatch.setattr(server_module, "_end_group", end := Mock())
+    server_module._watch_parent(7)
+    assert end.call_count == 1 and naps == []
 
 
 def test_a_fault_of_computer_algebra_is_no_timeout(pool):
@@ -255,7 +276,7 @@ def test_a_server_that_is_lost_again_and_again_is_an_error(monkeypatch):
 def test_a_server_that_does_not_start_says_what_it_needs_and_is_ended(monkeypatch, capfd, then):
     monkeypatch.setattr(pool_module, "_START", "print('no math-verify', flush=True)" + then)
     before = psutil.Process().children()
-    with pytest.raises(RuntimeError, match="did not start; its own error is above. `import math_verify, pebble` must"):
+    with pytest.raises(RuntimeError, match="did not start; its own error is above. `import .*, pebble` must work"):
         GradingPool(workers=1).grade(*needs_algebra(1))
     assert psutil.Process().children() == before
     assert capfd.readouterr() == ("", "no math-verify\n")
