@@ -1,5 +1,6 @@
 """The dry run: its arithmetic against numbers worked out by hand, and runs that must be refused."""
 
+import functools
 import io
 import json
 import shutil
@@ -24,10 +25,11 @@ import coda_trl.hub
 from coda_trl.data import DataArguments
 from coda_trl.dry_run import dry_run, read_plan
 from coda_trl.dry_run.arithmetic import batch_arithmetic, gate_counts
-from coda_trl.dry_run.checks import check_batch, check_lengths, check_memory, check_method
+from coda_trl.dry_run.checks import check_batch, check_lengths, check_memory, check_method, check_rewards
 from coda_trl.dry_run.launch import Launch, planned_config, read_launch
-from coda_trl.dry_run.memory import GIB, estimate_memory, model_size
+from coda_trl.dry_run.memory import GIB, VLLM_WORKSPACE, MemoryEstimate, estimate_memory, model_size
 from coda_trl.evaluate import main as evaluate_main
+from coda_trl.loading import RewardArguments
 from coda_trl.train import main as train_main
 from coda_trl.train import parse
 
@@ -56,9 +58,13 @@ def config(launch=EIGHT, **changes):
     return planned_config(launch)(output_dir="unused", **{**PAPER, **changes})
 
 
-def size_of(model: str, **lora):
-    sizes = json.loads((ROOT / "recipes" / model / "config.json").read_text())
-    return model_size(AutoConfig.for_model(**sizes), ModelConfig(**lora))
+def model_of(name: str):
+    return AutoConfig.for_model(**json.loads((ROOT / "recipes" / name / "config.json").read_text()))
+
+
+@functools.cache
+def size_of(model: str):
+    return model_size(model_of(model), ModelConfig())
 
 
 def memory_of(model: str, launch=EIGHT, model_args=None, **changes):
@@ -136,11 +142,14 @@ def launch_file(tmp_path, monkeypatch):
     ("kind", "settings", "sharding"),
     [
         ("MULTI_GPU", "", "ddp"),
+        ("MULTI_CPU", "", "ddp"),
         ("NO", "", "ddp"),  # YAML reads it as false
         ("DEEPSPEED", "", "zero2"),
         ("DEEPSPEED", "deepspeed_config: {zero_stage: 1}", "zero1"),
         ("DEEPSPEED", "deepspeed_config: {zero_stage: 3, offload_param_device: cpu}", "zero3 with offloading"),
+        ("DEEPSPEED", "deepspeed_config: {zero_stage: 2, offload_optimizer_device: cpu}", "zero2 with offloading"),
         ("DEEPSPEED", "deepspeed_config: {zero_stage: 3, offload_param_device: none}", "zero3"),
+        ("DEEPSPEED", "deepspeed_config: {deepspeed_config_file: plain.json}", "zero0"),
         ("DEEPSPEED", "deepspeed_config: {deepspeed_config_file: ds.json}", "zero3"),
         ("DEEPSPEED", "deepspeed_config: {deepspeed_config_file: offload.json}", "zero2 with offloading"),
         ("FSDP", "", "fsdp1"),
@@ -150,6 +159,7 @@ def launch_file(tmp_path, monkeypatch):
     ],
 )
 def test_launch_files_may_leave_accelerate_its_defaults(launch_file, kind, settings, sharding):
+    Path("plain.json").write_text("{}")
     Path("ds.json").write_text('{"zero_optimization": {"stage": 3}, "train_batch_size": "auto"}')
     Path("offload.json").write_text('{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}')
     assert read_launch(launch_file(f"distributed_type: {kind}\n{settings}"), 4) == Launch(4, sharding)
@@ -193,8 +203,15 @@ def test_sizes_of_the_models(model, parameters, kv_kib):
     assert size.kv_bytes_per_token == kv_kib * 1024
 
 
+def test_heads_divide_a_model_whose_configuration_gives_them_no_width():
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3}
+    size = model_size(AutoConfig.for_model("qwen2", **sizes), ModelConfig())
+    assert (size.query_width, size.kv_width, size.kv_bytes_per_token) == (64, 32, 3 * 32 * 2 * 2)
+
+
 def test_lora_trains_two_thin_matrices_a_layer():
-    size = size_of("qwen3-0.6b", use_peft=True, lora_r=32, lora_target_modules=["q_proj", "v_proj"])
+    lora = ModelConfig(use_peft=True, lora_r=32, lora_target_modules=["q_proj", "v_proj"])
+    size = model_size(model_of("qwen3-0.6b"), lora)
     assert size.trainable == 28 * 32 * ((1024 + 16 * 128) + (1024 + 8 * 128))
 
 
@@ -208,8 +225,28 @@ def test_training_state_is_sixteen_bytes_a_parameter(sharding, share):
     assert held == pytest.approx(share * size_of("qwen3-8b").parameters)
 
 
+@pytest.mark.parametrize(
+    ("sharding", "dtype", "use_peft", "bytes_each"),
+    [
+        ("none", "bfloat16", False, 2),
+        ("none", "float32", False, 4),
+        ("zero2", "float32", False, 2),
+        ("fsdp2", "bfloat16", False, 4),
+        ("fsdp2", "bfloat16", True, 2),
+    ],
+)
+def test_weights_are_as_loaded_unless_the_launch_says_otherwise(sharding, dtype, use_peft, bytes_each):
+    launch, model_args = Launch(1, sharding), ModelConfig(dtype=dtype, use_peft=use_peft)
+    state = memory_of("qwen3-0.6b", launch, model_args, beta=0.0).state
+    weights = next(amount for part, amount in state.items() if part.startswith("Weights"))
+    assert weights == bytes_each * size_of("qwen3-0.6b").parameters
+
+
 def test_a_checkpoint_holds_the_trained_weights_and_the_optimizer():
     parameters = size_of("qwen3-8b").parameters
+    for use_peft, bytes_each in ((False, 6), (True, 12)):  # an adapter is float32
+        model_args = ModelConfig(dtype="bfloat16", use_peft=use_peft)
+        assert memory_of("qwen3-8b", Launch(8, "ddp"), model_args).checkpoint == bytes_each * parameters
     for sharding, bytes_each in (("zero2", 16), ("zero3", 14), ("fsdp2", 12), ("ddp", 12)):
         assert memory_of("qwen3-8b", Launch(8, sharding)).checkpoint == bytes_each * parameters
     assert memory_of("qwen3-8b", Launch(8, "zero3"), save_only_model=True).checkpoint == 2 * parameters
@@ -234,6 +271,7 @@ def test_vllm_share_is_for_generation_alone_when_it_sleeps():
     assert sum(asleep.generation.values()) == pytest.approx(40 * GIB)
     assert awake.training_peak - asleep.training_peak == pytest.approx(40 * GIB)
     assert asleep.sequence == 17408 * 144 * 1024
+    assert asleep.kv_cache == pytest.approx(40 * GIB - 2 * size_of("qwen3-8b").parameters - VLLM_WORKSPACE)
     server = memory_of("qwen3-8b", vllm_mode="server")
     assert server.generation == {} and server.kv_cache is None
     halved = memory_of("qwen3-8b", vllm_tensor_parallel_size=2)
@@ -251,6 +289,8 @@ def test_checkpointing_and_batch_size_move_the_backward_pass():
 def test_transformers_generates_a_whole_batch_at_once():
     memory = memory_of("qwen3-0.6b", use_vllm=False)
     assert memory.generation["KV cache (transformers)"] == 256 * 17408 * 112 * 1024
+    assert memory.generation["Gathered weights"] == 2 * size_of("qwen3-0.6b").parameters
+    assert "Gathered weights" not in memory_of("qwen3-0.6b", Launch(8, "ddp"), use_vllm=False).generation
 
 
 # Checks
@@ -307,6 +347,7 @@ def test_batches_that_differ(changes, rows, finding):
 def test_lengths_beyond_vllm_or_the_model(changes):
     (setting,) = changes
     assert said(check_lengths(config(**changes), 1024, size_of("qwen3-8b"))) == [f"error {setting}"]
+    assert said(check_lengths(config(vllm_max_model_length=17_408), 1024, size_of("qwen3-8b"))) == []
 
 
 def test_memory_that_does_not_fit_says_what_to_change():
@@ -322,6 +363,53 @@ def test_memory_that_does_not_fit_says_what_to_change():
     assert findings(80, vllm_gpu_memory_utilization=0.2).keys() == {"vllm_gpu_memory_utilization"}
     assert findings(1000, dtype="bfloat16", launch=Launch(8, "ddp")).keys() == {"dtype"}
     assert findings(1000, dtype="bfloat16").keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("generation", "training", "kv_cache", "finding", "message"),
+    [
+        (39, 0, None, None, ""),
+        (41, 0, None, "warning gpu_memory", "About 91 GiB are needed during generation"),
+        (0, 50, None, "warning gpu_memory", "About 100 GiB are needed during the backward pass"),
+        (0, 51, None, "error gpu_memory", "About 101 GiB"),
+        (0, 0, 2, None, ""),
+        (0, 0, 1, "error vllm_gpu_memory_utilization", "leaves 1.0 GiB for keys and values"),
+        (0, 0, -1, "error vllm_gpu_memory_utilization", "leaves 0.0 GiB for keys and values"),
+    ],
+)
+def test_memory_is_too_little_from_what_a_gpu_has_and_close_from_nine_tenths_of_it(
+    generation, training, kv_cache, finding, message
+):
+    parts = ({"part": amount * GIB} for amount in (50, generation, training))
+    memory = MemoryEstimate(*parts, None if kv_cache is None else kv_cache * GIB, sequence=2 * GIB, checkpoint=0)
+    found = list(check_memory(config(), ModelConfig(), EIGHT, memory, 100))
+    assert said(found) == [finding] * len(found) and len(found) == (finding is not None)
+    assert all(message in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "dtype", "use_peft", "warned"),
+    [
+        ("none", "bfloat16", False, True),
+        ("ddp", "bfloat16", False, True),
+        ("zero2", "bfloat16", False, False),
+        ("ddp", "float32", False, False),
+        ("ddp", "bfloat16", True, False),
+    ],
+)
+def test_weights_that_lose_small_updates_are_warned_of(sharding, dtype, use_peft, warned):
+    memory = MemoryEstimate({}, {}, {}, None, 0, 0)
+    model_args = ModelConfig(dtype=dtype, use_peft=use_peft)
+    found = check_memory(config(), model_args, Launch(8, sharding), memory, 100)
+    assert said(found) == ["warning dtype"] * warned
+
+
+def test_a_guess_of_the_reward_that_is_shaped_is_warned_of():
+    def findings(*names, **changes):
+        return said(check_rewards(config(**changes), RewardArguments(list(names))))
+
+    assert findings("accuracy_reward", "choice_reward") == ["warning correctness_reward"]
+    assert findings("accuracy_reward", "choice_reward", length_shaping="none") == findings("accuracy_reward") == []
 
 
 # The whole report
