@@ -272,6 +272,12 @@ def test_a_server_that_is_lost_again_and_again_is_an_error(monkeypatch):
     assert made.count(None) == 3, "each is ended"
 
 
+def test_a_server_that_a_script_has_reaped_needs_no_end():
+    process = subprocess.Popen(["true"], start_new_session=True)
+    os.waitpid(process.pid, 0)  # as a script does that waits for any child
+    pool_module._end(process, os.getpid())
+
+
 @pytest.mark.parametrize("then", ["", "; import os, sys, time; os.close(int(sys.argv[1])); time.sleep(600)"])
 def test_a_server_that_does_not_start_says_what_it_needs_and_is_ended(monkeypatch, capfd, then):
     monkeypatch.setattr(pool_module, "_START", "print('no math-verify', flush=True)" + then)

@@ -242,7 +242,8 @@ class _Server:
 def _end(process: subprocess.Popen, owner: int) -> None:
     """Ends the server with its workers, unless this is a fork of the process that it serves."""
     if owner == os.getpid():
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a script that ignores SIGCHLD, or waits for any child, has reaped it
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
