@@ -238,8 +238,17 @@ def test_training_state_is_sixteen_bytes_a_parameter(sharding, share):
 def test_weights_are_as_loaded_unless_the_launch_says_otherwise(sharding, dtype, use_peft, bytes_each):
     launch, model_args = Launch(1, sharding), ModelConfig(dtype=dtype, use_peft=use_peft)
     state = memory_of("qwen3-0.6b", launch, model_args, beta=0.0).state
-    weights = next(amount for part, amount in state.items() if part.startswith("Weights"))
-    assert weights == bytes_each * size_of("qwen3-0.6b").parameters
+    weights, gradients = (
+        next(amount for part, amount in state.items() if part.startswith(kind)) for kind in ("Weights", "Gradients")
+    )
+    parameters = size_of("qwen3-0.6b").parameters
+    assert weights == bytes_each * parameters and gradients == (4 if use_peft else bytes_each) * parameters
+
+
+def test_ddp_needs_buckets_besides_what_one_process_needs():
+    ddp, alone = (memory_of("qwen3-0.6b", Launch(processes, kind)) for processes, kind in ((2, "ddp"), (1, "none")))
+    assert ddp.training == alone.training
+    assert ddp.state == alone.state | {"DDP buckets": 4 * size_of("qwen3-0.6b").parameters}
 
 
 def test_a_checkpoint_holds_the_trained_weights_and_the_optimizer():
