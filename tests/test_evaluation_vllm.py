@@ -210,7 +210,23 @@ def test_more_replicas_than_gpus_are_refused(stand_in):
         engine(tensor_parallel_size=2, data_parallel_size=3)
 
 
+def test_without_a_choice_all_gpus_are_taken_or_none_on_a_cpu(stand_in, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    assert engine(data_parallel_size=3).devices == ["0", "1", "2"]
+    assert engine(tensor_parallel_size=2).devices == ["0,1"]
+    for sizes in ({"tensor_parallel_size": 2, "data_parallel_size": 2}, {"tensor_parallel_size": 4}):
+        with pytest.raises(ValueError, match="need 4 GPUs, but 3 are visible"):
+            engine(**sizes)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    assert engine().devices == [None]
+    with pytest.raises(ValueError, match="need 2 GPUs, but 0 are visible"):
+        engine(data_parallel_size=2)
+
+
 def test_replicas_share_gpus_where_memory_is_set(stand_in):
     arguments = {"model": "m", "kv_cache_memory_bytes": 1}
     made = VLLMEngine(Digits(), SamplingSettings(0.6, 0.95, 9), [7], arguments, None, 2, 3)
     assert made.devices == ["4,5", "6,7", "4,5"]
+    with pytest.raises(ValueError, match="need 8 GPUs, but 4 are visible"):
+        VLLMEngine(Digits(), SamplingSettings(0.6, 0.95, 9), [7], arguments, None, 8)
