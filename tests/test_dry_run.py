@@ -472,6 +472,7 @@ def test_a_run_that_can_work(tiny_recipe, tmp_path):
         "No errors, no warnings.",
     ]:
         assert line in text, f"{line!r} is missing from:\n{text}"
+    assert "published size" not in text
     assert not (tmp_path / "out").exists(), "a dry run wrote something"
     status, text = report(*tiny_recipe, "--num_processes", "4", "--per_device_train_batch_size", "2")
     assert status == 0 and "each process holds 0.5 groups, so some are split between processes" in text
@@ -562,8 +563,11 @@ def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch
     assert "40,315 (published size; not loaded here)" in text
     assert "314 (123 prompts left over)" in text
     assert "prompt lengths and end-of-sequence tokens were not checked" in text
-    status, text = report("--config", "recipes/qwen3-8b/coda.yaml", "--dry_run", "--model_config", "no/model")
-    assert "so memory was not estimated" in text
+    assert "Lengths and contamination were not checked" in text
+    status, text = report("--config", "recipes/qwen3-8b/coda.yaml", "--dry_run", "--model_config", "no/model",
+                          "--eval_dataset", "svamp")  # fmt: skip
+    assert status == 0 and "so memory was not estimated" in text
+    assert "warning eval_dataset: " in text and "It was not checked." in text
 
 
 def ask(monkeypatch, answers: bool) -> list[str]:

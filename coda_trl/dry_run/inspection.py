@@ -70,7 +70,7 @@ def inspect_data(
     except DataError as problem:
         report.findings.append(error("dataset", str(problem)))
         return report
-    report.sources = dict(Counter(dataset["source"]))
+    report.sources = Counter(dataset["source"])
     if message := find_missing_box(rewards, dataset[0]["prompt"]):
         report.findings.append(warning("dataset", message))
     if any(SOURCES[name].generate is None for name in report.sources):  # what is generated is in no benchmark
