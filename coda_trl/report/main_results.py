@@ -185,17 +185,9 @@ def _trade_off(comparison: ComparedRuns, sets: Mapping[str, list[str]]) -> Plot:
                 continue
             spent, share = run.estimate("tokens", benchmarks), run.estimate("accuracy", benchmarks)
             family, style = re.sub(r"@\d+$", "", run.name), comparison.styles[run.name]
-            panel.errorbar(
-                spent.value,
-                100 * share.value,
-                xerr=error_bars([spent]),
-                yerr=error_bars([share], 100),
-                fmt=style["marker"],
-                color=style["color"],
-                markersize=6 if style["marker"] != "*" else 9,
-                elinewidth=1,
-                label=family,
-            )
+            bars = {"xerr": error_bars([spent]), "yerr": error_bars([share], 100), "elinewidth": 1}
+            point = {"color": style["color"], "fmt": style["marker"], "markersize": 6 if style["marker"] != "*" else 9}
+            panel.errorbar(spent.value, 100 * share.value, label=family, **point, **bars)
             if family != run.name:
                 curves.setdefault(family, []).append((spent.value, 100 * share.value, run.name))
             data.setdefault(title, {})[run.name] = {"tokens": spent, "accuracy": share}

@@ -13,7 +13,7 @@ from .elements import Cell
 from .runs import SeedRun
 
 # How the columns of a table are measured, as numbers or ratios, and shown, by title.
-Columns = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Cell]]]
+Columns = dict[str, tuple[Callable[[Any], Any], Callable[[Any], Cell]]]
 
 _SEED = re.compile(r"@seed-([^@/]+)$")
 
