@@ -276,6 +276,7 @@ def test_a_partial_run_moves_no_number_of_the_others(report):
     assert "Problems: GRPO: b (20); CODA: b (20); L1@64: b (6)." in text
     assert "A Δ rests on fewer pairs of problems than a run has: L1@64 6 in b." in text
     assert text.count("Sorted problems: 20 (20 of b) for GRPO and CODA") == 5  # in every caption that rests on sorting
+    assert "Not in every seed" not in text
 
 
 def test_a_run_of_single_samples_is_measured_but_does_not_sort(report):
@@ -610,7 +611,9 @@ def test_the_main_results_may_have_intervals(tmp_path, report):
     report(runs, "GRPO")
     tex = path.read_text()
     assert r"\tiny" not in tex and r"\approx" not in tex and tex.count(r"\begin{tabular}") == 1
-    report(runs, "GRPO", intervals=True)
+    tables = report(runs, "GRPO", intervals=True)[0]["tables"]
+    details = dict(zip(tables["details"]["columns"], tables["details"]["rows"][0], strict=True))
+    assert details["pass@1"] == column(tables["accuracy"], "b", "GRPO")  # on the same resamples
     tex = path.read_text()
     assert tex.count(r"\tiny [") == 6 and r"$\approx$ 0.0" in tex and tex.count(r"\begin{tabular}") == 2
 
@@ -734,6 +737,15 @@ def test_checkpoints_and_budget_curves_are_means_over_seeds(report):
     assert (easy["Pr (%)"]["value"], budget["value"], budget["low"]) == (100, 5, None)  # 10 and 0 tokens
 
 
+def test_curves_that_only_some_seeds_logged_are_left_out(tmp_path, report):
+    logs = {seed: write_log(tmp_path / seed, gates=seed == "0") for seed in "01"}
+    figures = report({f"A@seed-{seed}": folder for seed, folder in logs.items()})[0]["figures"]
+    assert "gates" not in figures and figures["dynamics"]["data"]["base reward"]["A"]["seeds"]
+    samples = write(tmp_path / "samples", solved(4, 9))
+    content, _ = report({"A@seed-0": [samples, logs["0"]], "A@seed-1": solved(4, 9)})
+    assert set(content["tables"]) >= {"accuracy"} and "training" not in content["tables"]
+
+
 def test_bands_and_problems_of_only_some_seeds_are_named(report):
     runs = {"A@seed-0": solved(8, 9), "A@seed-1": solved(4, 9), "A@seed-2": solved(8, 9)[:12]}
     content, text = report(runs)
@@ -781,6 +793,7 @@ def test_seeds_with_other_benchmarks_show_no_answer_of_one_seed(report):
     content, text = report(runs, "GRPO")
     assert "No second run with samples to compare with." in text and "CODA against GRPO: on " not in text
     assert "b: only in other seeds, so in no mean" in content["missing"]["GRPO@seed-1"]
+    assert "Not evaluated: GRPO." in text and "Problems are sorted by the run&#39;s own success rate" in text
 
 
 def test_markdown_and_latex_escape_what_they_must():

@@ -1,7 +1,7 @@
 """Runs of one or several seeds: every number of a run is the mean of what each of its seeds has by itself."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,15 +74,13 @@ def pairs(*runs: Run) -> list[list[SeedRun]]:
 
 def average(found: Iterable[Any]) -> Any:
     """
-    Mean over seeds of numbers, or of dictionaries that hold them, which keep what all have. Whole numbers are counts,
-    and get no interval.
+    Mean over seeds of numbers, or of dictionaries that hold them. Whole numbers are counts, and get no interval.
     """
     first, *others = found
     if all(each == first for each in others):
         return first
     if isinstance(first, dict):
-        shared = [key for key in first if all(key in each for each in others)]
-        return {key: average(each[key] for each in (first, *others)) for key in shared}
+        return {key: average(each[key] for each in (first, *others)) for key in first}
     if isinstance(first, int):
         return float(np.mean([first, *others]))
     seeds = [each if isinstance(each, Estimate) else Estimate(each) for each in (first, *others)]
