@@ -22,7 +22,7 @@ MAX_BITS = 20_000  # of one number
 MAX_WORK = 500_000  # bits of all numbers on the way to a value
 _TOLERANCE = 1e-6
 _CONSTANTS = {"e": complex(math.e), "i": 1j}
-_TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|.)", re.DOTALL)
+_TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|[A-Za-z]_(?:\w|\{\w+\})|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
 # Two numbers side by side (`2 7`, `3{4}`, `{3}{4}`, `2^{3}{4}`) are nothing, and no product.
@@ -194,20 +194,14 @@ class _Evaluator:
         self.tokens.pop()
         if token.startswith("\\"):
             return self.command(token[1:])
-        if token.isalpha():
+        if token[0].isalpha():
             return self.letter(token)
         return Fraction(token)
 
     def letter(self, letter: str) -> Number:
-        name = letter if self.keep_case else letter.lower()
-        if self.take("_"):
-            is_braced = self.take("{")
-            subscript = self.tokens.pop() if self.tokens else ""
-            if is_braced:
-                self.expect("}")
-            if not re.fullmatch(r"[A-Za-z]|\.?\d.*", subscript):
-                raise _Unknown
-            return self.symbol(f"{name}_{subscript}")
+        name = letter if self.keep_case else letter[0].lower() + letter[1:]
+        if "_" in letter:
+            return self.symbol(re.sub("[{}]", "", name))
         if self.peek() == "'":
             raise _Unknown
         if letter in ("f", "g") and self.peek() == "(":  # a function, and no factor: `f(-x)` is not `-f(x)`
