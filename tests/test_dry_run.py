@@ -550,6 +550,8 @@ def test_contaminated_training_data_is_named(tiny_recipe):
                           f"math500={DATA}/math500.jsonl")  # fmt: skip
     assert status == 0
     assert "2 of 3 problems of math500 are in the training data" in text
+    status, text = report(*tiny_recipe, "--benchmarks", "svamp")
+    assert status == 0 and "Not compared with the training data, because the hub gave none: svamp" in text
 
 
 def test_without_hub_and_tokenizer_a_config_json_is_enough(tmp_path, monkeypatch):
