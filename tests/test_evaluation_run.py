@@ -41,7 +41,7 @@ def ask(text):
 
 
 def problems(count=4):
-    return [{"prompt": ask(f"{i} + {i} ="), "solution": str(2 * i), "rung": i % 2} for i in range(count)]
+    return [{"prompt": ask(f"{i} + {i} ="), "solution": str(2 * i), "rung": i % 2, "n_gold": i} for i in range(count)]
 
 
 def grade(completions, asked):
@@ -76,7 +76,7 @@ def test_an_evaluation_writes_every_sample_and_a_summary(tiny_model, tmp_path):
     for s in samples:
         problem = problems()[int(s["problem_id"])]
         assert s["prompt"] == problem["prompt"]
-        assert s["rung"] == problem["rung"]
+        assert (s["rung"], s["n_gold"]) == (problem["rung"], problem["n_gold"])
         assert s["correct"] == (problem["solution"] in s["completion"].split())
         words = len(s["completion"].split())
         assert (s["finish_reason"], s["tokens"]) in {("length", 12), ("stop", s["tokens"])}
@@ -85,11 +85,13 @@ def test_an_evaluation_writes_every_sample_and_a_summary(tiny_model, tmp_path):
     assert summary["engine"] == "transformers"
     assert summary["settings"]["top_p"] == 1.0
     assert summary["versions"]["torch"] == torch.__version__
+    assert summary["versions"].keys() == {"coda_trl", "python", "torch", "transformers"}
     assert summary["complete"]
     assert summary["wall_seconds"] > 0
     assert summary["tokens_per_second"] == pytest.approx(sum(s["tokens"] for s in samples) / summary["wall_seconds"])
     result = summary["benchmarks"]["sums"]
-    assert (result["problems"], result["samples"]) == (4, 12)
+    assert (result.pop("problems"), result.pop("samples"), result.pop("stopped")) == (4, 12, 0)
+    assert result.keys() == {"accuracy", "tokens", "correct_tokens", "wrong_tokens", "truncated", "unscorable"}
     assert result["accuracy"]["value"] == pytest.approx(sum(s["correct"] for s in samples) / 12)
 
 
@@ -109,6 +111,8 @@ def test_samples_do_not_depend_on_their_batch_nor_on_how_many_there_are(tiny_mod
     one, many = by_key(tmp_path / "one"), by_key(tmp_path / "all")
     assert one == {key: many[key] for key in one}
     assert len({completion for completion, *_ in many.values()}) > 10  # and they do differ from each other
+    evaluate(settings(tiny_model, tmp_path / "other", seed=1), same_length)
+    assert by_key(tmp_path / "other") != one
 
 
 def test_the_longest_prompt_comes_first_and_padding_is_masked(tiny_model, monkeypatch):
@@ -228,12 +232,16 @@ def test_an_adapter_is_applied_to_the_base_it_names(tiny_model, tmp_path):
         locate(str(tmp_path / "adapter"), base_model_name_or_path="elsewhere")
 
 
-def test_a_finished_run_draws_nothing_again_and_a_larger_n_only_what_is_new(tiny_model, tmp_path):
+def test_a_finished_run_draws_nothing_again_and_a_larger_n_only_what_is_new(tiny_model, tmp_path, monkeypatch):
     evaluate(settings(tiny_model, tmp_path), [sums()])
     before = (tmp_path / "samples.jsonl").read_bytes()
-    again = evaluate(settings(tiny_model, tmp_path), [sums()])
+    with monkeypatch.context() as patch:
+        patch.setattr(AutoModelForCausalLM, "from_pretrained", None)  # no weights are loaded
+        again = evaluate(settings(tiny_model, tmp_path), [sums()])
+        assert again["tokens_per_second"] > 0  # the earlier session still counts
+        (tmp_path / "summary.json").unlink()
+        assert evaluate(settings(tiny_model, tmp_path), [sums()])["tokens_per_second"] is None
     assert (tmp_path / "samples.jsonl").read_bytes() == before
-    assert again["tokens_per_second"] > 0  # the earlier session still counts
     evaluate(settings(tiny_model, tmp_path, n=5), [sums()])
     assert (tmp_path / "samples.jsonl").read_bytes().startswith(before)
     assert len(by_key(tmp_path)) == 20

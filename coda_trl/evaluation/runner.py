@@ -131,8 +131,6 @@ def _build_requests(
     requests = []
     for key, (_, problem) in problems.items():
         missing = sorted(set(range(config.n)) - done.get(key, set()))
-        if not missing:
-            continue
         prompt_ids = tuple(encode_prompts(tokenizer, [problem["prompt"]], config.chat_template_kwargs)[0])
         is_open = opens_thinking(tokenizer.decode(prompt_ids[-PROMPT_END:]))
         seed = zlib.crc32(json.dumps([config.seed, *key]).encode())
