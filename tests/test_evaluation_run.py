@@ -11,6 +11,8 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -81,6 +83,7 @@ def test_an_evaluation_writes_every_sample_and_a_summary(tiny_model, tmp_path):
         words = len(s["completion"].split())
         assert (s["finish_reason"], s["tokens"]) in {("length", 12), ("stop", s["tokens"])}
         assert words <= s["tokens"] <= 12
+    assert len({s["seed"] - s["sample"] for s in samples}) == 4, "one of each problem, and the number of the sample"
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert summary["engine"] == "transformers"
     assert summary["settings"]["top_p"] == 1.0
@@ -230,6 +233,31 @@ def test_an_adapter_is_applied_to_the_base_it_names(tiny_model, tmp_path):
         locate(tiny_model, base_model_name_or_path="other")
     with pytest.raises(ValueError, match="adapter is an adapter of 'elsewhere', which is no folder here"):
         locate(str(tmp_path / "adapter"), base_model_name_or_path="elsewhere")
+
+
+def test_vllm_is_given_the_model_its_adapter_and_room_for_the_longest_answer(tiny_model, tmp_path, monkeypatch):
+    config = AutoConfig.from_pretrained(shutil.copytree(tiny_model, base := str(tmp_path / "base")))
+    config.max_position_embeddings = 8192
+    config.save_pretrained(base)
+    adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(base), LoraConfig(r=4))
+    adapted.save_pretrained(adapter := str(tmp_path / "adapter"))
+    AutoTokenizer.from_pretrained(base).save_pretrained(adapter)
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="1.2"))
+    monkeypatch.setattr("coda_trl.evaluation.config.find_spec", lambda name: name)
+    monkeypatch.setattr("coda_trl.evaluation.vllm_engine.VLLMEngine", made := Mock(side_effect=RuntimeError("made")))
+    changes = {"engine": "vllm", "gpu_memory_utilization": 0.5, "kv_cache_memory_bytes": 7, "dtype": "float16"}
+    changes |= {"tensor_parallel_size": 2, "data_parallel_size": 3, "max_tokens": 2045}
+    common = {"model": base, "tokenizer": base, "tokenizer_revision": None, "revision": None}
+    common |= {"trust_remote_code": False, "max_model_len": 3072, "dtype": "float16", "gpu_memory_utilization": 0.5}
+    lora = {"tokenizer": adapter, "enable_lora": True, "max_lora_rank": 8}  # vLLM refuses 4
+    for model, arguments, folder in ((base, {}, None), (adapter, lora, adapter)):
+        with pytest.raises(RuntimeError, match="made"):
+            evaluate(settings(model, tmp_path / "out", **changes), [sums()])
+        _, sampling, stops, *given = made.call_args.args
+        assert sampling == SamplingSettings(1.0, 1.0, 2045) and stops
+        assert given == [common | {"kv_cache_memory_bytes": 7} | arguments, folder, 2, 3]
+        (tmp_path / "out" / "samples.jsonl").unlink()
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["versions"]["vllm"] == "1.2"
 
 
 def test_a_finished_run_draws_nothing_again_and_a_larger_n_only_what_is_new(tiny_model, tmp_path, monkeypatch):

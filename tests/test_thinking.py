@@ -139,9 +139,9 @@ def test_the_evaluation_knows_it_too_and_follows_the_settings_of_training(templa
         chat_template_kwargs=json.dumps(settings),
     )  # fmt: skip
     summary = evaluate(config, [benchmark])
-    assert [sample["correct"] for sample in read_samples(tmp_path / "out" / "samples.jsonl")] == [
-        verdict == 1 for verdict in expected(is_open)
-    ]
+    samples = list(read_samples(tmp_path / "out" / "samples.jsonl"))
+    assert [sample["correct"] for sample in samples] == [verdict == 1 for verdict in expected(is_open)]
+    assert [sample.get("opens_thinking", False) for sample in samples] == [is_open] * 4  # to grade them again
     assert summary["settings"]["chat_template_kwargs"] == settings
     assert prompts == [tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True, tokenize=False, **settings)]
 

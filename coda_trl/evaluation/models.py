@@ -74,7 +74,7 @@ def locate(
     if revision is not None and not Path(adapter).is_dir():
         adapter = snapshot_download(adapter, revision=revision)  # vLLM takes no revision of an adapter
     base_revision = None if base_model_name_or_path else settings.get("revision")
-    files = ModelFiles(model, adapter, settings.get("r"), base_revision, trust_remote_code)
+    files = ModelFiles(model, adapter, settings.get("r", 1), base_revision, trust_remote_code)
     _check_config(  # the base model may be a path from the folder that the adapter was trained in
         files,
         f"{model_name_or_path} is an adapter of {model!r}, which is no folder here, and the hub did not give it: "

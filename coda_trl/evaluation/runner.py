@@ -42,6 +42,7 @@ METRICS = {
 }
 # Fields of problems that are copied into samples, to split tables by and to grade again.
 _KEPT = ("rung", "level", "n_gold", "options")
+_VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # for adapters; vLLM takes no others
 
 Problems = dict[tuple[str, str], tuple[Benchmark, Problem]]  # by name of the benchmark and id
 
@@ -159,7 +160,8 @@ def _build_engine(
             **files.options,
         }
         if files.adapter is not None:
-            arguments |= {"enable_lora": True, "max_lora_rank": files.adapter_rank}
+            rank = next((rank for rank in _VLLM_RANKS if rank >= files.adapter_rank), files.adapter_rank)
+            arguments |= {"enable_lora": True, "max_lora_rank": rank}
         sizes = config.tensor_parallel_size, config.data_parallel_size
         return VLLMEngine(tokenizer, config.sampling, stops, arguments, files.adapter, *sizes)
     from .transformers_engine import TransformersEngine
