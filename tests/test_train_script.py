@@ -211,6 +211,7 @@ def error_line(caplog) -> str:
             "`reward_weights` is [1.0, 2.0], but must have one weight for each of ladder_reward.",
         ),
         ("--eval_strategy steps --eval_steps 1", "`eval_strategy` is 'steps', but there is nothing to evaluate on"),
+        ("--eval_on_start true", "`eval_on_start` is true, but there is nothing to evaluate on"),
         ("--resume_from_checkpoint typo", "`resume_from_checkpoint` is 'typo', but that is no complete checkpoint"),
         ("--overlay resume.yaml", "`resume_from_checkpoint` is True, but that is no complete checkpoint"),
         ("--report_to wandb", "pip install wandb"),
