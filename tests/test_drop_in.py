@@ -292,14 +292,15 @@ def test_the_method_and_its_reward_may_change_in_the_run(tiny_model, tmp_path):
         def on_step_begin(self, args, state, control, **kwargs):
             args.length_shaping = "none" if state.global_step in (0, 3) else "coda"
             args.correctness_reward = "right" if state.global_step == 2 else "odd"
+            args.coda_alpha = 0.0 if state.global_step == 4 else 0.2
 
-    options = args(tmp_path, length_shaping="none", max_steps=4, coda_tau_easy=0.5, coda_beta=0)
+    options = args(tmp_path, length_shaping="none", max_steps=5, coda_tau_easy=0.5, coda_beta=0)
     trainer = CodaGRPOTrainer(tiny_model, [odd, right], options, PROMPTS, callbacks=[Schedule()])
     trainer.train()
-    steps = trainer.state.log_history[:4]
+    steps = trainer.state.log_history[:5]
     assert "rewards/length_shaping/mean" not in steps[0]
     terms = [step["rewards/length_shaping/mean"] or 0 for step in steps[1:]]
-    assert terms[1] < 0 == terms[2]
+    assert terms[1] < 0 == terms[2] == terms[3]
     assert [step["coda/mean_score"] for step in steps] == [
         step[f"rewards/{'right' if number == 2 else 'odd'}/mean"] for number, step in enumerate(steps)
     ]
