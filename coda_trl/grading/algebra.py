@@ -21,12 +21,14 @@ from .plain import FUNCTION
 from .values import Undecided, proportional, same_value
 
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
+_PRIME = re.compile(r"([A-Za-z])('+)")
 # The parser ignores the base of a numeral, and the bars around a matrix
 _MISREAD = re.compile(r"[\d)]\s*(?:\^\s*(?:\w|\{[^{}]*\})\s*)?_|\|\s*\\begin")
 # The parser adds two numbers side by side: 5 for `2(3)`
 _SIDE_BY_SIDE = re.compile(
     r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|\d|e|\{?\\(?:frac|binom)\{)"
 )
+_SQUARE_BRACKETS = re.compile(r"(?<!\\sqrt)\[([^\[\],]*)\]")
 # The parser takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
 _CALLED = rf"({FUNCTION.pattern}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
 _ARGUMENT_IN_BRACES = re.compile(rf"{_CALLED}(?:\{{\s*(\([^{{}}()]*\))\s*\}}|({IN_BRACES}))")
@@ -66,13 +68,16 @@ def _equal(gold: sympy.Basic, answer: sympy.Basic) -> bool:
     if isinstance(gold, sympy.MatrixBase) or isinstance(answer, sympy.MatrixBase):
         same_shape = getattr(gold, "shape", None) == getattr(answer, "shape", None)
         return same_shape and all(map(_equal, gold.flat(), answer.flat()))
-    same_kind = gold.func == answer.func and len(gold.args) == len(answer.args) > 0
-    return same_kind and all(map(_equal, gold.args, answer.args))
+    return gold.func == answer.func and bool(gold.args) and _all_equal(gold.args, answer.args)
 
 
 def _worked_out(expression: sympy.Basic) -> sympy.Basic:
     expression = expression.doit()
     return expression.as_explicit() if isinstance(expression, sympy.MatrixExpr) else expression
+
+
+def _all_equal(golds: tuple[sympy.Basic, ...], answers: tuple[sympy.Basic, ...]) -> bool:
+    return len(golds) == len(answers) and all(map(_equal, golds, answers))
 
 
 def _same_relation(gold: Relational, answer: Relational) -> bool:
@@ -103,6 +108,8 @@ def _as_difference(relation: Relational) -> tuple[type, sympy.Expr]:
 def _parse(text: str, keep_case: bool) -> sympy.Basic | None:
     if not text or NEIGHBOURS.search(text) or _MISREAD.search(text):
         return None
+    text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
+    text = _SQUARE_BRACKETS.sub(r"(\1)", text)
     for _ in range(2):  # one inside another
         text = _ARGUMENT_IN_BRACES.sub(lambda call: call[1] + (call[2] or f"({call[3][1:-1]})"), text)
     text = _ARGUMENT_BEFORE_FACTOR.sub(r"\1(\2)", text)

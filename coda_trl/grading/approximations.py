@@ -22,7 +22,7 @@ def is_close(values: list[str]) -> bool:
     value = real_value(exact.value)
     for other in others:
         rounded = real_value(other.value)
-        if None in (value, rounded):
+        if None in (value, rounded) or other[1:] != exact[1:]:  # of unknown value, or in another unit
             continue
         if abs(value - rounded) >= max(10.0 ** -_places(other.value), abs(rounded) * 0.03):
             return False

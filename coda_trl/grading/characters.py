@@ -15,7 +15,7 @@ _COMMANDS = {
     "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}", "⟨": "(", "⟩": ")", "〈": "(", "〉": ")",
     "、": ",", "。": ".", "【": "[", "】": "]", "“": '"', "”": '"', "‘": "'", "’": "'", "′": "'", "″": "''",
     "…": r"\ldots ", "⋯": r"\ldots ", "⇒": r"\Rightarrow ", "⟹": r"\Rightarrow ", "→": r"\to ", "∨": r"\lor ",
-    "∧": r"\land ", "或": " or ", "和": " and ",
+    "∧": r"\land ",
 }  # fmt: skip
 _SINGLE = str.maketrans(_COMMANDS)
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
@@ -44,6 +44,8 @@ def to_latex(text: str) -> str:
 
 
 def _character(character: str) -> str:
+    if character.isdecimal():
+        return str(unicodedata.decimal(character))
     plain = unicodedata.normalize("NFKC", character)
     if unicodedata.category(character) == "No":  # vulgar fractions; circled digits and the like stay as they are
         top, slash, bottom = plain.partition("\u2044")

@@ -14,19 +14,23 @@ _CHOICE = re.compile(
     r"(?:\(\s*([A-Za-z])\s*\)|([A-Za-z])(?:\s*(?:$|[.:)](?!\w)|(?=\())|\s+[-—]\s+(?=.*[^\W\d_]{2})|(?=\s+is\b)))(.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_DENIAL = re.compile(
-    r"\s*(?:is|are|was|isn't|wasn't|can|can't|cannot|could|may|might|must|should|would|seems|looks)\b"
-    r"(?!\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice))?\W*$)",
+_IS_RIGHT = re.compile(
+    r"is\s+(?:the\s+)?(?:only\s+)?(?:(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?|answer)\W*$",
     re.IGNORECASE,
 )
-# What chooses another option as well.
+_PREDICATE = re.compile(
+    r"(?:is|are|was|isn't|aren't|wasn't|can|can't|cannot|could|may|might|must|should|would|seems|looks)\b",
+    re.IGNORECASE,
+)
+# What chooses another option as well, or takes the choice back.
 _ANOTHER = re.compile(
-    r"^\W*(?:and|or|nor|not|but)\b"  # `B or C`
-    r"|^\s*(?:[-+*/^_=<>!]|\\(?:neq|approx|pm|cup|cap))"  # `(B)+1`
+    r"^\W*(?:and|or|nor|not|but|vs|versus)\b"  # `B or C`
+    r"|^-|^\s*(?:[+*/^_=<>!]|\\(?:neq|le|ge|approx|sim|in|notin|not|pm|cdot|times|cup|cap)(?![A-Za-z]))"  # `(B)+1`
     r"|^(?:[^\w']*[A-Z](?![\w']))+\W*$"  # `A. B`
     r"|(?<![\w)])\(\s*[A-Za-z]\s*\)"  # `(B) 27, (C)`
     r"|(?<![\w'.])(?:[a-z]\s*[.)](?!\w)|[A-Z]\s*(?:[.:](?=\s*\w)|\)))"  # `B. bank C. bookstore`
     r"|[,;]\s*[A-HJ-Z](?![\w'])(?!\s*=)"  # `B. bank; D shop`
+    r"|\b(?:and|or|nor|not)\s+(?:\(\s*[A-Za-z]\s*\)|[A-Z](?!\w))"
 )
 _LABEL = re.compile(r"^(⟦\s*)?(?:\(\s*[A-J]\s*\)|[A-J]\s*[.)](?=\s))\s*(?:=\s*)?(?=[^\s⟧])")
 _LABEL_BEHIND = re.compile(r"(?:(?<=[\d})\]%])|(?<=\\circ))\s*\(\s*([A-J])\s*\)$")
@@ -49,7 +53,7 @@ def chosen_letter(answer: str, options: Sequence[str] | None = None) -> str | No
     plain = WORDS.sub(r"\1", answer).strip()
     if match := _CHOICE.match(plain):
         bracketed, bare, rest = match.groups()
-        if not _DENIAL.match(rest) and not _ANOTHER.search(rest):
+        if (not _PREDICATE.match(rest.strip()) or _IS_RIGHT.match(rest.strip())) and not _ANOTHER.search(rest):
             return (bracketed or bare).upper()
     elif match := _LABEL_BEHIND.search(plain):
         return match.group(1)

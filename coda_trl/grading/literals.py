@@ -9,15 +9,15 @@ from .units import Quantity
 
 _BASED = re.compile(
     r"^(-?)\s*\(?\s*⟦?(\d[0-9A-Za-z]*(?:\.\d+)?|[0-9A-Z]+)⟧?\s*\)?\s*"
-    r"(?:_\s*(?:\{\s*\(?⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
-    r"|⟦\(?base[ -](\w+)\)?⟧|⟦base⟧\s*(\d{1,2}))$"
+    r"(?:_\s*(?:\{\s*\(?(?:⟦base⟧)?\s*⟦?\s*(?:base\s+)?(\w+)\s*⟧?\s*\)?\}|(\d))"
+    r"|⟦\(?(?:in )?base[ -](\w+)\)?⟧|⟦\(?(?:in )?base⟧\s*(\d{1,2}))$"
 )
 _BASES = {
     name: base for base, name in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
 }
 _BASES["sixteen"] = 16
 _TIME_OF_DAY = re.compile(r"^0?(\d{1,2})((?:\s*:\s*\d\d){0,2})\s*(?:([ap])\.?\s?m\.?)?$", re.IGNORECASE)
-_FULL_STOP = re.compile(r"\.(?!\d)")  # and no decimal point
+_FULL_STOP = re.compile(r"\.(?!\d)|(?<=[^\W\d_])\.(?=\d)")  # and no decimal point
 # An apostrophe and a hyphen may stand in a word.
 _NOT_WORDS = re.compile(r"[\\^_=<>+*{}()\[\]|/!%\"?]|(?<![^\W\d_])'|'(?![^\W\d_])|(?<![^\W_])\s*-")
 _ARTICLE = re.compile(r"\b(?:the|an?)\s+(?=\w)|(?<=\d) (?:st|nd|rd|th)\b")  # not `Vitamin A`
@@ -48,7 +48,7 @@ def numeral(text: str) -> tuple[str, int] | None:
         return None
     sign, digits, *names = match.groups()
     name = next(filter(None, names)).casefold()
-    base = int(name) if name.isdecimal() else _BASES.get(name, 0)
+    base = int(name) if name.isdecimal() and len(name) < 3 else _BASES.get(name, 0)
     if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits.replace(".", "")):
         return None
     return sign + (digits.upper().lstrip("0") or "0"), base
@@ -71,13 +71,19 @@ def numerals_equal(gold: str, answer: str) -> bool | None:
     return None
 
 
+def same_number(one: str, other: str) -> bool:
+    """Whether two numerals with bases have the same value."""
+    numerals = [numeral(text) for text in (one, other) if "." not in text]
+    return len(numerals) == 2 and None not in numerals and int(*numerals[0]) == int(*numerals[1])
+
+
 @lru_cache(maxsize=8192)
 def words_key(text: str) -> str | None:
     """What counts of an answer in words: lower case, without articles and punctuation; `None` if it is not words."""
     plain = re.sub(r"(?<=\d)(?=[^\W\d_])", " ", _FULL_STOP.sub("", WORDS.sub(r" \1 ", text)))
     if _NOT_WORDS.search(plain) or not _WORD.search(plain):
         return None
-    words = re.findall(r"[^\W_]+|(?<=\d)\s*-|[^\w\s.,;'-]", _ARTICLE.sub("", plain.casefold()))
+    words = re.findall(r"\d*\.\d+|[^\W_]+|(?<=\d)\s*-|[^\w\s.,;'-]", _ARTICLE.sub("", plain.casefold()))
     return " ".join(words) or None
 
 

@@ -37,13 +37,16 @@ _LAYOUT = {
     r"(?![A-Za-z])|(?:(?<=,) )?(?<!\\)\\!\s*"
     r"|\\(?:text)?color\s*\{[A-Za-z]*\}|\\v?phantom\s*(?:\{[^{}]*\}|.)|(?<!\\)\\[()\[\]]|(?<!\\)\$": "",
     r"(?<!\\)\\(?:[,;:> ]|$|(?:quad|qquad|enspace|thinspace|medspace|thickspace|space|hfill)(?![A-Za-z]))|~": " ",
+    r"\\hspace\s*\{[^{}]*\}": " ",
     r" {2,}": " ",
     r"(\\(?:text|math)[a-z]*\s*\{[A-Za-z\d./ ]*[A-Za-z])\^\s*(\{[23]\}|[23])\s*\}": r"\1}^\2",  # `\mathrm{cm^2}`
+    r"\\[dt]?frac\s*\{(\\(?:text|mathrm)\s*\{[a-z ]+)\}\}\s*\{\\(?:text|mathrm)\s*\{([a-z ]+)\}\}": r"\1/\2}",
     r"(?<!text)(?<!mathrm)\{([-+,:])\}|\\([%&])": r"\1\2",
     r"\\over(?:line|leftrightarrow)\s*\{([A-Z]{2})\}": r"\1",  # a segment or line
     r"(?:\"|``)([A-Za-z][^\"`'\d]*)(?:\"|'')": r"\1",
     r"\\\{\s*\\\}": r"\\emptyset ",
 }
+_EQUATIONS = re.compile(r"\\begin\{(aligned|align\*?|cases|gathered)\}(.*)\\end\{\1\}", re.DOTALL)
 _CIRCLE = re.compile(r"\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})\s*")
 _NOT_EQUAL = re.compile(r"\\not\s*=|=\s*/\s*=")
 _EXPONENT = re.compile(r"\^\s*([+-]?\d+)(?=\s+[\d.])")
@@ -69,7 +72,8 @@ _SECOND_ARGUMENT = re.compile(rf"(\\(?:frac|binom)\s*{IN_BRACES})\s*([A-Za-z\d]|
 _CIS = re.compile(
     r"(?:⟦cis⟧|\\?cis(?![A-Za-z]))\s*((?:\^\\circ|\\(?:pi|theta|frac\{[^{}]*\}\{[^{}]*\})|[\d./ ])+|\([^()]*\))"
 )
-_CJK = re.compile(r"[\u3400-\u9fff]+(?![^⟦⟧]*⟧)")
+_CJK = re.compile(r"[\u3400-\u9fff]+")
+_CJK_CONNECTIVES = {"或": "or", "和": "and", "与": "and", "及": "and", "且": "and"}
 _CONNECTIVE = re.compile(
     r",?\s*(?:⟦\s*,?\s*(and|or)\s*,?\s*⟧|(?<![A-Za-z\\])(and|or)(?![A-Za-z])|\\(land|lor)(?![A-Za-z]))"
 )
@@ -83,30 +87,59 @@ _NUMBERS = {
     # number.
     r"(\\log)\s*_\s*([A-Za-z\d])(?!\w)": r"\1_{\2}",
     r"(?<![\w.}])(\d+|[A-Za-z])!(?=\s*\^)": r"(\1!)",
+    r"^⟦(?i:(?:the set of )?all real numbers,? except(?: for)?)⟧?\s*(?:⟦?[a-z]⟧?\s*=\s*)?([^⟦⟧]+)⟧?$": (
+        r"\\mathbb{R} \\setminus \\{\1\\}"
+    ),
     r"(?<=\\mathbb\{R\})\s*[-/]\s*(?=\\\{)": r" \\setminus ",
     r"(?<=\d)(?: ?⟦to⟧ ?| to )(?=\d)": ":",  # a ratio
 }
-# Digits that repeat are under a bar.
-_REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
-# `The answer is`, `Distance:`; other words may deny or change what follows.
+# `0.\overline{3}`, `0.\dot{1}4\dot{2}`, `0.(3)`: digits that repeat are under a bar, between dots or in parentheses.
+_BAR, _DOT = r"\\(?:overline|bar|overbar)\s*", r"\\dot\s*"
+_REPEATING = re.compile(
+    rf"(?<![\d.])(\d*)\.(\d*)(?:{_BAR}(?:\{{(\d+)\}}|(\d))|{_DOT}\{{?(\d)\}}?(?:(\d*){_DOT}\{{?(\d)\}}?)?|\((\d+)\))(?![\d.])"
+)
+_ANSWER_IS = re.compile(r"^(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is(?!\s+not)|:|=)\s*(?=\S)", re.IGNORECASE)
+# `The answer is`, `Distance:`, `There are`, `Maria earned`; other words may deny or change what follows.
+_NOUNS = (
+    "answer|solution|result|value|number|amount|sum|total|product|difference|quotient|ratio|average|mean|median|mode|range"
+    "|distance|length|width|height|depth|radius|diameter|area|surface area|perimeter|circumference|volume|angle|slope"
+    "|probability|speed|rate|time|duration|age|weight|mass|temperature|price|cost|profit|revenue|income|salary|score"
+    "|minimum|maximum|degree|rank|dimension|determinant|equation|function|direction|name|day|month|year|date|option|choice"
+)
+_SENTENCE = (
+    r"(?:(?:there|it|he|she|they|we)\s+(?:will\s+be|would\s+be|are|is|were|was)"
+    r"|(?:the\s+)?(?!no|nei|nev|half)[a-z]+\s+(?:will\s+|would\s+)?(?:has|have|had|takes?|took|needs?|needed|earns?|earned"
+    r"|makes?|made|spends?|spent|pays?|paid|sells?|sold|saves?|saved|costs?|weighs?))"
+)
 _LEAD = re.compile(
-    r"^⟦?(?:the\s+)?(?:(?:final|correct|total)\s+)?(?:answer|solution|result|value|number|sum|total|ratio|distance|length"
-    r"|height|radius|area|perimeter|volume|angle|probability|speed|time|price|cost|profit)\s*(?:\bis|:|=)\s*"
-    r"(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
-    re.IGNORECASE,
+    rf"^⟦((?:(?:so|thus|hence|therefore|and),?\s+)?(?:{_SENTENCE}\b(?=\s*⟧?\s*-?\\?\$?\d)|(?:(?:the|its|their|his|her|our)\s+)?"
+    r"(?:(?:final|correct|total|required|desired|maximum|minimum|average|numerical|shaded|remaining|combined|expected)\s+)?"
+    rf"(?:{_NOUNS}|[a-z])s?"
+    r"(?:\s+of\s+(?:the\s+)?[a-z]{3,})?\s*(?:\bis|\bare|\bequals|:|=)))\s*(?:⟧\s*(?=\S)|(?=-?\\?\$?\d))",
+    re.I,
 )
 _NUMBER_IN_WORDS = re.compile(r"^⟦(-?(?:\\\$)?[\d.,]*\d)\s*([^\W\d_][^⟦⟧\d:]*)⟧(?=$|\^)")
 _ONES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen""".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
 NUMBER_WORDS = {*_ONES, *_TENS, "infinity", "pi"}
-_VALUES_OF_WORDS = {word: str(value) for value, word in enumerate(_ONES)} | {
-    f"{ten}-{_ONES[one]}" if one else ten: f"{tens}{one}" for tens, ten in enumerate(_TENS, 2) for one in range(10)
-} | {
-    "all real numbers": r"\mathbb{R}", "infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi",
-    "one half": r"\frac{1}{2}",
-}  # fmt: skip
+_VALUES_OF_WORDS = (
+    {word: str(value) for value, word in enumerate(_ONES)}
+    | {word: str(value) for word, value in _TENS.items()}
+    | {f"{ten}{gap}{_ONES[one]}": str(_TENS[ten] + one) for ten in _TENS for one in range(1, 10) for gap in "- "}
+    | {"all real numbers": r"\mathbb{R}", "all positive real numbers": r"(0, \infty)"}
+    | {"all nonnegative real numbers": r"[0, \infty)", "all nonzero real numbers": r"\mathbb{R} \setminus \{0\}"}
+    | {"infinity": r"\infty", "negative infinity": r"-\infty", "pi": r"\pi", "half": r"\frac{1}{2}"}
+    | {
+        f"{one}{name}": rf"\frac{{1}}{{{value}}}"
+        for name, value in {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5}.items()
+        for one in ("one ", "one-", "a ")
+    }
+)
+_SCALED = {"hundred", "thousand", "million", "billion", "trillion", "percent", "dollar", "dollars", "cents"}
 _PERCENT = re.compile(r"(?<=[\d}])\s*(?:⟦(?:percent|per cent|percentage|pct)\.?⟧|(?:percent|pct)\b)", re.IGNORECASE)
+_NEGATIVE = re.compile(r"^(?:negative|minus)\b[\s⟧⟦]*(?=\S)", re.IGNORECASE)
+_POSITIVE = re.compile(r"\d[\d.]*|\\frac\{\d+\}\{\d+\}")
 
 
 @lru_cache(maxsize=8192)
@@ -115,7 +148,7 @@ def normalize(text: str) -> str:
     text = to_latex(text).replace("⟦", "?").replace("⟧", "?")
     if "\\begin" not in text:
         text = _ESCAPED_COMMAND.sub(r"\\", text)
-    text = rewrite(text, _LAYOUT)
+    text = rewrite(_EQUATIONS.sub(_as_list, text), _LAYOUT)
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
@@ -124,20 +157,38 @@ def normalize(text: str) -> str:
         text = _TEXT.sub(_unwrap, text)
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))
     text = _SECOND_ARGUMENT.sub(r"\1{\2}", text)
-    text = _CJK.sub(r"⟦\g<0>⟧", _CIS.sub(r"(\\cos \1 + i \\sin \1)", text))
+    text = _CJK.sub(_mark_cjk, _CIS.sub(r"(\\cos \1 + i \\sin \1)", text))
     text = _CONNECTIVE.sub(_connect if _CONDITION.search(text) else ", ", text)
     text = rewrite(_join_thousands(_MIXED.sub(r"\1\\frac{\2}{\3}", text)), _NUMBERS)
     text = _REPEATING.sub(_repeating, text)
     text = re.sub(r"\s*,[\s,]*", ", ", text.replace("\\\\", " \\\\ "))
     text = _strip_lead(_strip_punctuation(conclusion(re.sub(" {2,}", " ", text))))
     text = _NUMBER_IN_WORDS.sub(r"\1⟦\2⟧", text)
-    return _PERCENT.sub("%", _VALUES_OF_WORDS.get(text.strip("⟦⟧ ").casefold(), text))
+    return _PERCENT.sub("%", _in_digits(text.strip("⟦⟧ ")) or text)
+
+
+def _in_digits(text: str) -> str | None:
+    """A number written in words: `negative seven`, `three million`, `one half`."""
+    if negative := _NEGATIVE.match(text):
+        number = text[negative.end() :]
+        number = _in_digits(number) or number
+        return f"-{number}" if _POSITIVE.fullmatch(number) else None
+    number, _, scale = text.casefold().rpartition(" ")
+    if scale in _SCALED and number in _VALUES_OF_WORDS:
+        return f"{_VALUES_OF_WORDS[number]}⟦{scale}⟧"
+    return _VALUES_OF_WORDS.get(text.casefold())
+
+
+def _as_list(equations: re.Match) -> str:
+    r"""Equations below each other: `x = 1, y = 2` of `\begin{cases} x = 1 \\ y = 2 \end{cases}`."""
+    rows = re.sub(r"&\s*(?==)", "", equations.group(2))
+    return equations.group() if "&" in rows else re.sub(r"\\\\(?!\s*(?:$|=))", ", ", rows).replace(r"\\", "")
 
 
 def _unwrap(match: re.Match) -> str:
     """The content of a text or font command, marked if it reads as words."""
     command, argument = match.groups()
-    content = argument.strip("⟦⟧ ")
+    content = argument.replace("⟦", "").replace("⟧", "").strip()
     if content in (_OPERATORS if command == "operatorname" else FUNCTIONS):
         return rf"\{content} "
     is_unit = command in _UPRIGHT and _LETTER_UNIT.fullmatch(content)
@@ -145,13 +196,21 @@ def _unwrap(match: re.Match) -> str:
         is_unit and _NUMBER_BEFORE.search(match.string[: match.start()])
     ):
         return f"⟦{content}⟧"
-    return content
+    return argument if len(content) > 1 else content
 
 
 def _brace_arguments(command: re.Match) -> str:
     r"""As TeX reads `\frac\pi 2` and `\sqrt3`."""
     name, *arguments = filter(None, command.groups())
     return name + "".join(f"{{{argument}}}" for argument in arguments)
+
+
+def _mark_cjk(run: re.Match) -> str:
+    if run.group() in _CJK_CONNECTIVES:
+        return f"⟦{_CJK_CONNECTIVES[run.group()]}⟧"
+    before = run.string[: run.start()]
+    is_marked = before.rfind("⟦") > before.rfind("⟧") and "⟧" in run.string[run.end() :]
+    return run.group() if is_marked else f"⟦{run.group()}⟧"
 
 
 def _connect(connective: re.Match) -> str:
@@ -172,12 +231,13 @@ def _join_thousands(text: str) -> str:
 
 
 def _repeating(decimal: re.Match) -> str:
-    whole, fixed, period = decimal.groups()
+    whole, fixed, *repeated = decimal.groups()
+    period = "".join(filter(None, repeated))
     if len(whole + fixed + period) > MAX_PERIOD:
         return decimal.group()
     value = int((whole + fixed) or "0") + Fraction(int(period), 10 ** len(period) - 1)
     value /= 10 ** len(fixed)
-    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+    return f"{value}" if value.denominator == 1 else rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
 
 
 def _strip_punctuation(text: str) -> str:
@@ -196,10 +256,11 @@ def _strip_punctuation(text: str) -> str:
 
 def _strip_lead(text: str) -> str:
     r"""Removes words that announce the value, inside or outside of its `\text{}`."""
+    text = _ANSWER_IS.sub("", text)
     lead = _LEAD.match(text)
     if lead is None:
         return text
     rest = text[lead.end() :]
-    if "⟧" in lead.group() or "⟦" not in lead.group():
+    if "⟧" in lead.group():
         return rest
     return rest.removesuffix("⟧") if re.fullmatch(r"[^⟦⟧A-Za-z]*⟧", rest) else "⟦" + rest

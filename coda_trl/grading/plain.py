@@ -16,20 +16,27 @@ _NAMES = {name: rf"\{name}" for name in _KNOWN} | _CONSTANTS
 _NAMES |= {"asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan"}
 # What is written around its argument.
 _AROUND = {
-    "sqrt": (r"\sqrt{", "}"), "abs": ("|", "|"), "^": ("^{", "}"),
+    "sqrt": (r"\sqrt{", "}"), "cbrt": (r"\sqrt[3]{", "}"), "abs": ("|", "|"),
+    "factorial": ("(", ")!"), "^": ("^{", "}"),
 }  # fmt: skip
 
 _NAME = re.compile(r"(?<![\\A-Za-z_])(?<!_\{)[A-Za-z]{2,}")
-_CALL = re.compile(r"(?:(?<![A-Za-z])\\?(sqrt|abs)|(\^))\s*(?=\()")
+_CALL = re.compile(r"(?:(?<![A-Za-z])\\?(sqrt|cbrt|abs|factorial)|(\^))\s*(?=\()")
 _REWRITTEN = {
     r">=": r"\\ge ",
     r"<=": r"\\le ",
+    r"!=(?!=)": r"\\neq ",
     r"(?<=[)\]])\s*[Uu]\s*(?=[(\[])": r" \\cup ",
+    r"(?<![\\A-Za-z])log(2|10)(?=\()": r"\\log_{\1}",
+    r"(?<![\\A-Za-z])sqrt(?=\d)(\d+)": r"\\sqrt{\1}",
+    r"(?<![\\A-Za-z])sec(?=\()": r"\\sec",  # `30 sec` is a time
     r"(?<=[\w)}\]!'|])(?:\*\*| \*\* )(?=[\w(\\{+-])": "^",
     r"(?<=[\w)}\]!'|])(?:\*| \* )(?=[\w(\\{|])": r"\\cdot ",  # and no emphasis, as in `*A* or *B*`
 }
 _OPERATOR = re.compile(r"[*/^()+=\d-]")
-_OUTSIDE = re.compile(r"⟦[^⟧]*⟧|\\[A-Za-z]+(?:\s*\{[A-Za-z]+\})?")
+_OUTSIDE = re.compile(r"⟦[^⟧]*⟧|\\(?!cdot)[A-Za-z]+(?:\s*\{[A-Za-z]+\})?")
+_UNKNOWN_CALL = re.compile(r"(?<![A-Za-z])([A-Za-z]{3,})\(")
+_UNKNOWN_FACTOR = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}\s*(?:\*|\\cdot)|(?:\*|\\cdot)\s*[A-Za-z]{3,}")
 
 
 def plain_to_latex(text: str) -> str:
@@ -39,6 +46,13 @@ def plain_to_latex(text: str) -> str:
     if names and names <= _NAMES.keys() and (_OPERATOR.search(text) or names <= _CONSTANTS.keys()):
         text = _NAME.sub(_command, text)
     return text
+
+
+def is_unknown(text: str) -> bool:
+    """Whether a gold calls or multiplies something with a name of several letters that nobody knows (`foo(x)`)."""
+    rest = _OUTSIDE.sub(" ", text)
+    calls = [name for name in _UNKNOWN_CALL.findall(rest) if not set(name) <= set(re.findall(r"\b[A-Za-z]\b", rest))]
+    return bool(calls) or _UNKNOWN_FACTOR.search(rest) is not None
 
 
 def _command(name: re.Match) -> str:

@@ -16,10 +16,10 @@ from .approximations import approximated, is_close, is_rounded
 from .choice import chosen_letter, chosen_letters, gold_letter, without_label
 from .guards import too_heavy, too_long
 from .lists import Equal, as_tuple, by_label, same_elements, same_items
-from .literals import is_words, numbers_equal, numeral, numerals_equal, same_words, times_equal, words_key
+from .literals import is_words, numbers_equal, numeral, numerals_equal, same_number, same_words, times_equal, words_key
 from .normalize import WORDS, normalize
 from .numeric import equal_by_value, is_evaluable, rational_value
-from .plain import FUNCTION
+from .plain import FUNCTION, is_unknown
 from .sets import bounds_of, same_set
 from .structure import (
     APPROXIMATELY,
@@ -122,7 +122,7 @@ def readable(gold: str, algebra: Algebra) -> bool:
     if gold_letter(gold) or is_words(gold) or numeral(gold) or words_key(gold):
         return balanced(gold)
     value = simplify_notation(split_unit(gold).value)
-    if not balanced(value):
+    if not balanced(value) or is_unknown(value):
         return False
     if ":" in value and all(rational_value(part) is not None for part in split_top(value, _RATIO)[0]):
         return True
@@ -173,7 +173,7 @@ def equivalent(gold: str, answer: str, algebra: Algebra) -> bool:
         answer = rf"\frac{{{answer}}}{{100}}"
     if gold == answer:
         return True
-    if _ONLY_TEXT.search(gold) or _ONLY_TEXT.search(answer):
+    if not answer or _ONLY_TEXT.search(gold) or _ONLY_TEXT.search(answer):
         return False
     return _values(gold, answer, algebra)
 
@@ -214,8 +214,9 @@ def _is_consistent(sides: list[str], value: str, equal: Equal) -> bool:
     words, plain_value = set(WORDS.findall(value)), _UNITS.sub("", value)
     known = _letters(plain_value)
     comparable = [side for side in sides if not LABEL.match(side) and set(WORDS.findall(side)) in (set(), words)]
-    claims = [side for side in (_UNITS.sub("", side) for side in comparable) if _letters(side) <= known]
-    return all(equal(side, plain_value) or equal(plain_value, side) for side in claims)
+    plain = [_UNITS.sub("", side) for side in comparable]
+    claims = [side for side in plain if _letters(side) <= known and (_letters(side) or re.search(r"\d", side))]
+    return all(equal(side, plain_value) or equal(plain_value, side) or same_number(side, value) for side in claims)
 
 
 def _values(gold: str, answer: str, algebra: Algebra) -> bool:
@@ -259,7 +260,7 @@ def _same_letters(gold: str, answer: str) -> bool:
     """Whether two texts have the same letters, in any case unless one has both cases of a letter."""
     golds, answers = _letters(gold), _letters(answer)
     folded, others = {letter.lower() for letter in golds}, {letter.lower() for letter in answers}
-    return golds == answers or (folded == others and len(folded) == len(golds))
+    return golds == answers or (folded == others and len(folded) == len(golds) == len(answers))
 
 
 def _letters(text: str) -> set[str]:
@@ -286,7 +287,7 @@ def _ratios(gold: str, answer: str, equal: Equal) -> bool:
 
 def _algebraic(gold: str, answer: str, algebra: Algebra) -> bool:
     gold, answer = split_unit(gold).value, split_unit(answer).value
-    if too_heavy(answer, gold):
+    if too_heavy(answer, gold) or too_heavy(gold, gold):
         return False
     if gold in _INFINITE or answer in _INFINITE:
         return gold == answer

@@ -10,14 +10,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from fractions import Fraction
 from functools import cmp_to_key, reduce
 from typing import NamedTuple
 
 from .numeric import real_value
 from .structure import AND, LABEL, LETTERS, OR, RELATIONS, sequence, simplify_notation, split_top
 
+MAX_BOUNDS = 64
 _SET_SIGN = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])|^\[.*\)$|^\(.*\]$")
+_SIZE = re.compile(rf"^\|\s*({LETTERS.pattern})\s*\|\s*(<|>|\\le|\\ge)(?![A-Za-z])\s*([^<>|]+)$")
 _CONNECTIVES = frozenset([",", AND, OR])
 _OPERATIONS: dict[str, Callable] = {r"\cup": operator.or_, r"\cap": operator.and_, r"\setminus": operator.sub}
 _HOLDS: dict[str, Callable[[int, int], bool]] = {
@@ -60,7 +61,7 @@ def same_set(gold: str, answer: str, equal: Callable[[str, str], bool]) -> bool 
         unknowns = {unknown.casefold() for reader in readers for unknown in reader.unknowns}
         if len(unknowns) > 1:
             return False
-        line = _line(list(readers[0].places | readers[1].places), equal)
+        line = _line(list(readers[0].places | readers[1].places), equal, all(reader.is_interval for reader in readers))
         return _Reader(gold, line).members == _Reader(answer, line).members
     return None
 
@@ -72,19 +73,22 @@ def bounds_of(text: str) -> list[str] | None:
     return None
 
 
-def _line(bounds: list[str], equal: Callable[[str, str], bool]) -> Line:
-    """Puts bounds in order; one without a known value is taken to stand in order."""
+def _line(bounds: list[str], equal: Callable[[str, str], bool], in_order: bool) -> Line:
+    """Puts bounds in order. Those without a known value are taken to stand in order, if `in_order`."""
+    if len(bounds) > MAX_BOUNDS:
+        raise _NoSet
 
     def compare(one: str, other: str) -> int:
         left, right = real_value(one), real_value(other)
-        if left is None or right is None:
-            return 0 if equal(one, other) else bounds.index(one) - bounds.index(other)
-        gap = left - right
-        if isinstance(gap, Fraction) or abs(gap) > 1e-6 * (1 + abs(float(left))):
+        is_known = left is not None and right is not None
+        gap = left - right if is_known else bounds.index(one) - bounds.index(other)
+        if is_known and not (isinstance(gap, float) and abs(gap) <= 1e-6 * (1 + abs(float(left)))):
             return (gap > 0) - (gap < 0)
-        if not equal(one, other):
+        if equal(one, other):
+            return 0
+        if is_known or not in_order:
             raise _NoSet
-        return 0
+        return gap
 
     ordered = sorted((bound for bound in bounds if "\\infty" not in bound), key=cmp_to_key(compare))
     places = {"-\\infty": -1}
@@ -102,12 +106,14 @@ class _Reader:
     def __init__(self, text: str, line: Line | None = None) -> None:
         self.places, self.everything = line or Line(defaultdict(int), frozenset())
         self.unknowns: set[str] = set()
+        self.is_interval = True
         try:
             self.members = self._read(text)
         except KeyError:  # a sum with infinity has no place
             raise _NoSet from None
 
     def _read(self, text: str) -> Places:
+        text = simplify_notation(text)
         parts, connectives = split_top(text, _CONNECTIVES)
         if any(split_top(part, RELATIONS)[1] or simplify_notation(part) != part for part in parts):
             return self._conditions(parts, connectives)
@@ -117,6 +123,7 @@ class _Reader:
         for sign, combine in _OPERATIONS.items():
             parts, found = split_top(text, frozenset([sign]))
             if found:
+                self.is_interval = False
                 return reduce(combine, map(self._operation, parts))
         if text in ("\\mathbb{R}", "\\mathbb R"):
             return self.everything
@@ -129,19 +136,27 @@ class _Reader:
             raise _NoSet
         places = [self.places[item] for item in items.items]
         if items.brackets == "{}":
+            self.is_interval = False
             return frozenset(places)
         low, high = places
-        if low > high:
+        if self.everything and (low > high or (low == high and items.brackets != "[]")):
             raise _NoSet
         inside = range(low + (items.brackets[0] == "("), high + (items.brackets[1] == "]"))
         return self.everything.intersection(inside)
 
     def _conditions(self, parts: list[str], connectives: list[str]) -> Places:
         kinds = set(connectives)
+        if kinds == {",", AND, OR}:  # which belong together?
+            raise _NoSet
+        self.is_interval = len(parts) == 1
         conditions: list[Places] = []
         holes: list[Places] = []
+        signs: list[str] = []
         for part in parts:
+            is_hole = signs == ["\\neq"]
             signs = split_top(part, RELATIONS)[1]
+            if not signs and is_hole:  # `x \neq 1, 2`
+                part, signs = f"{next(iter(self.unknowns))} \\neq {part}", ["\\neq"]
             condition = self._chain(part) if signs else self._operation(simplify_notation(part))
             (holes if signs == ["\\neq"] and OR not in kinds else conditions).append(condition)
         starts = [index + 1 for index, connective in enumerate(connectives) if OR in kinds and connective != AND]
@@ -152,12 +167,20 @@ class _Reader:
         return chosen.intersection(self.everything, *holes)
 
     def _chain(self, text: str) -> Places:
+        if size := _SIZE.match(text):  # `|x| < 5`
+            unknown, sign, bound = size.groups()
+            if sign in ("<", r"\le"):
+                return self._chain(f"-({bound}) {sign} {unknown} {sign} {bound}")
+            below = sign.replace(">", "<").replace("ge", "le")
+            return self._chain(f"{unknown} {below} -({bound})") | self._chain(f"{unknown} {sign} {bound}")
         sides, signs = split_top(text, RELATIONS)
         labels = [index for index, side in enumerate(sides) if LABEL.match(side)]
         is_between = len(sides) == 3 and 1 in labels and not {"=", "\\neq"} & set(signs)  # `a < x < b`
         if not is_between and not (len(sides) == 2 and len(labels) == 1):
             raise _NoSet
         at = 1 if len(sides) == 3 else labels[0]
+        if sides.count(sides[at]) > 1:  # `x > x = 5`
+            raise _NoSet
         self.unknowns.add(sides[at])
         if len(sides) == 2 and LETTERS.search(sides[1 - at]):
             raise _NoSet  # `x < y` is a relation between two unknowns

@@ -11,12 +11,13 @@ COMMAS = frozenset(",;")
 LISTS = COMMAS | {AND, OR}
 RELATIONS = frozenset(["<", ">", "=", r"\le", r"\ge", r"\neq"])
 APPROXIMATELY = frozenset([r"\approx", r"\sim"])
-_IMPLIES = frozenset([r"\Rightarrow"])
+_CONCLUSIONS = frozenset([r"\Rightarrow", r"\to"])
 
 _OPENING = frozenset(["(", "[", "{", "\\{"])
 _OPENING_OF = {")": "([", "]": "([", "}": "{", "\\}": "\\{"}  # half-open intervals pair a round with a square bracket
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
+_REVERSED_INTERVAL = re.compile(r"([\[\]])([\s,;]*[^\[\]()\s,;][^\[\](),;]*[,;][^\[\]()]+)([\[\]])")
 _SIGN_OF_INFINITY = re.compile(r"\+ ?(?=\\infty)|(?<=-) (?=\\infty)")
 GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi
     chi psi omega""".split()  # fmt: skip
@@ -83,18 +84,29 @@ def closing(text: str, start: int) -> int | None:
 
 
 def conclusion(text: str) -> str:
-    r"""The last step of `2x = 4 \Rightarrow x = 2`."""
-    steps, _ = split_top(text, _IMPLIES)
-    return steps[-1] if all(split_top(step, RELATIONS)[1] for step in steps) else text
+    r"""The last step of `2x = 4 \Rightarrow x = 2`; `x = 7 \Rightarrow 3` says `x = 7 = 3`."""
+    steps, arrows = split_top(text, _CONCLUSIONS)
+    if "\\to" in arrows and not all(split_top(step, RELATIONS)[1] for step in steps):
+        return text  # `x \to 5` concludes nothing
+    if arrows and not split_top(steps[-1], RELATIONS)[1]:
+        sides, signs = split_top(steps[-2], RELATIONS)
+        if set(signs) <= {"="} and all(LABEL.match(side) or not LETTERS.search(side) for side in sides):
+            return " = ".join(steps[-2:])
+    return steps[-1]
 
 
 @lru_cache(maxsize=8192)
 def simplify_notation(text: str) -> str:
-    r"""Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`."""
+    r"""
+    Brings notations of sets to one: `x \in S` and `\{x \mid 2 < x\}` become what they say about `x`, and `]3,4]`
+    becomes `(3, 4]`.
+    """
     if match := _SET_BUILDER.match(text):
         text = match.group(1).strip()
     if match := _MEMBERSHIP.match(text):
         text = match.group(1)
+    if text.startswith("]") or text.endswith("["):
+        text = _REVERSED_INTERVAL.sub(lambda part: "[("[part[1] == "]"] + part[2] + "])"[part[3] == "["], text)
     return _SIGN_OF_INFINITY.sub("", text)
 
 

@@ -52,18 +52,24 @@ _NOT_UNITS = set("""
     smaller so sqrt squared than then times to tripled undefined under unless unknown until up versus vs when where
     which with without wrong oder ou o und y et e ili или и
 """.split())  # fmt: skip
-_LETTER = r"[^\W\d_一二三四五六七八九十两半百千万萬亿億]"
-_UNIT_WORDS = re.compile(rf"-?\(?{_LETTER}+[.')]*(?:(?:\s+\(?|\s*/\s*|['-]){_LETTER}+[.')]*)*")
+_LETTER = r"[^\W\d_一二三四五六七八九十两半百千万萬亿億或]"
+_UNIT_WORDS = re.compile(  # `days, nights` were "days and nights"
+    rf"-?\(?{_LETTER}+[.')]*(?:(?:\s+\(?|\s*/\s*|['-]|(?<=s), (?=[a-z]+s\b)){_LETTER}+[.')]*)*"
+)
+_SQUARED = re.compile(r"([A-Za-z]+) (sq|cu)(?:uared|bed)(?=⟧?$)")
 # A range, a set or a tuple has no unit but a known one: `[1,3)\text{ excluded}`.
 _NO_NUMBER = re.compile(r"[<>]|\\(?:le|ge|neq|in|cup|cap)(?![A-Za-z])|[\[(][^()\[\]]*,[^()\[\]]*[\])]$")
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_CURRENCIES = {"dollar", "cent", "euro", "gbp"}
 _TEMPERATURES = {"C": "celsius", "F": "fahrenheit"}
 
-_CURRENCY = re.compile(r"^(-?)\s*(?:US)?(?:\\\$|([€£¥₹]))\s*")
-_TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹]))$")
+_CURRENCY = re.compile(
+    r"^(-?)\s*(?:(?:US|U\.S\.)?\s*(?:\\\$|\\pounds?\b|\\euro\b|([€£¥₹₩]))|⟦?(USD|EUR|GBP|JPY|INR)⟧?(?=[ \d]))\s*"
+)
+_TRAILING_CURRENCY = re.compile(r"(?<=[\d}%)])\s*(?:\\\$|([€£¥₹₩¢]))$")
 CIRCLE = r"^\circ"
 _CIRCLE = re.escape(CIRCLE)
-_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:([CF])(?![A-Za-z]))?(?!\s*\.?['\"\d])")
+_DEGREES = re.compile(rf"{_CIRCLE}\s*(?:(?:([CF])|⟦([CF])⟧)(?![A-Za-z]))?(?!\s*\.?['\"\d])")
 _ANGLE = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s*{_CIRCLE}(?!\s*\.?['\"\d])")
 _POWER = r"(?:\s*\^\s*(?:[23]|\{\s*[23]\s*\}))?"
 _ORDINAL = re.compile(r"(?<=\d)\s*(?:\^\s*\{?\s*)?(?:⟦(?:st|nd|rd|th)⟧|(?:st|nd|rd|th)(?![A-Za-z]))\s*\}?$")
@@ -72,7 +78,7 @@ _BARE = re.compile(
     rf"(?<=[\d}}%)])(\s*(?:{_BARE_SHORT})(?![A-Za-z])\.?"
     rf"|\s+(?:[A-Za-z]{{4,}}|sq\.?|days?)(?:[ -][A-Za-z]{{2,}}){{0,2}}\.?){_POWER}$"
 )
-_PRIMES = re.compile(r"^(-?[\d.]+)\s*('{1,2})$")
+_PRIMES = re.compile(r"^(-?[\d.]+(?:\\frac\{\d+\}\{\d+\})?)\s*(''|'|\")$")
 _PERCENT = re.compile(r"(?<=.)\s*%$")
 _SCALE = re.compile(rf"^(-?\d+(?:\.\d+)?)\s*⟦?\s*({'|'.join(_SCALES)})s?(?![A-Za-z])\s*([^⟦⟧]*)⟧?(.*)$", re.IGNORECASE)
 
@@ -82,15 +88,15 @@ def split_unit(text: str) -> Quantity:
     """Splits a canonical answer: `27⟦square miles⟧` has the value `27` and the unit `mi^2`, `7⟦or more⟧` has none."""
     unit = None
     if currency := _CURRENCY.match(text):
-        unit = _UNIT_OF[currency.group(2) or "$"]
+        unit = _UNIT_OF.get((currency.group(2) or currency.group(3) or "$").casefold())
         text = currency.group(1) + text[currency.end() :]
     text = _SCALE.sub(_expand, text)
     if currency := _TRAILING_CURRENCY.search(text):
-        unit = _UNIT_OF[currency.group(1) or "$"]
+        unit = _UNIT_OF.get(currency.group(1) or "$")
         text = text[: currency.start()]
     if primes := _PRIMES.search(text):
         text, unit = primes.group(1), "ft" if primes.group(2) == "'" else "in"
-    text = _ORDINAL.sub("", text)
+    text = _SQUARED.sub(r"\2 \1", _ORDINAL.sub("", text))
     for pattern in (_MARKED, _BARE):
         if (match := pattern.search(text)) and _is_unit(match.group(1)):
             value, name = text[: match.start()].rstrip(), _canonical(match.group(1), match.group())
@@ -102,8 +108,9 @@ def split_unit(text: str) -> Quantity:
         text = _ANGLE.sub(r"(\\frac{\1 \\pi}{180})", text)
     elif degrees := _DEGREES.search(text):
         text = _DEGREES.sub("", text)
-        unit = _TEMPERATURES.get(degrees.group(1), "degree")
-    return Quantity(text.strip(), unit, percent is not None)
+        unit = unit or _TEMPERATURES.get(degrees.group(1) or degrees.group(2), "degree")
+    text = text.strip()
+    return Quantity(text if text.endswith("..") else text.rstrip(".,"), unit, percent is not None)
 
 
 def units_differ(one: str | None, other: str | None) -> bool:
@@ -113,6 +120,9 @@ def units_differ(one: str | None, other: str | None) -> bool:
     45° may be any kind of degrees; "square units" may be square centimeters, and no cubic ones.
     """
     if one is None or other is None or one == other:
+        return False
+    shorter, longer = sorted((one, other), key=len)
+    if shorter in _CURRENCIES and longer.startswith(f"{shorter}/"):  # $5 for 5 dollars per hour
         return False
     (name, _, power), (other_name, _, other_power) = one.partition("^"), other.partition("^")
     if "unit" in (name, other_name):
@@ -129,7 +139,9 @@ def _is_unit(words: str) -> bool:
     words = words.strip().casefold()
     if not _UNIT_WORDS.fullmatch(words):
         return False
-    names = re.findall(rf"(?:{_LETTER}|')+", words.removesuffix("times"))  # "8 times", but no "times four"
+    # "8 times", but no "times four"; "25 one-dollar bills", but no "twenty-five".
+    names = re.sub(r"\btimes$|[a-z']+-(?=[a-z])", "", words.replace(".", ""))
+    names = re.findall(rf"(?:{_LETTER}|')+", names)
     return not any(name in _NOT_UNITS or {name, name.removesuffix("s")} & _NUMBER_WORDS for name in names)
 
 

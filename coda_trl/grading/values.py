@@ -1,7 +1,7 @@
 r"""
 Compare expressions by their values, with as many digits as their numbers require.
 
-Expressions are evaluated at the same points on both sides. The digits follow
+Rational numbers are compared exactly. Everything else is evaluated at the same points on both sides. The digits follow
 from the sizes of all numbers that occur on the way, so that `1 - e^{-100}` and `1 - e^{-101}` are told apart, and a
 decimal differs from `\pi` however many of its digits it has. Two values that agree in all these digits are equal.
 """
@@ -18,6 +18,7 @@ from sympy.core.function import AppliedUndef
 
 MAX_DIGITS = 30_000  # what needs more is wrong
 MAX_POINT_DIGITS = 5000  # at a point that needs more, as `2^x` does for a large x, expressions are not compared
+MAX_FRACTION_DIGITS = 100_000
 _SURE_DIGITS = 50  # of two values that agree, beyond the sizes of their terms
 _POINTS = 11
 _ENOUGH_POINTS = 3
@@ -39,6 +40,7 @@ _FUNCTIONS: dict[Any, Callable] = {
     sympy.UnevaluatedExpr: lambda value: value,
 }
 _IN_PIECES = (sympy.Abs, sympy.floor, sympy.ceiling, sympy.sign, sympy.Max, sympy.Min)
+_RATIONAL = (sympy.Add, sympy.Mul, sympy.factorial, sympy.binomial, sympy.UnevaluatedExpr)
 
 Number = mpmath.mpf | mpmath.mpc
 Point = dict[sympy.Expr, sympy.Rational]
@@ -145,14 +147,18 @@ def _corners(pieces: set[sympy.Expr], unknown: sympy.Expr, point: Point) -> set[
 def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, bool] | None:
     """Whether the values at a point are the same and whether the gold is real; `None` if it has no value there."""
     has_i = gold.has(sympy.I) or answer.has(sympy.I)
-    rough = _Values(point, 30, has_i)
+    rough, finer = _Values(point, 30, has_i), _Values(point, 60, has_i)
     try:
-        rough.value(gold)
+        lefts = rough.value(gold), finer.value(gold)
     except (ArithmeticError, ValueError):
         return None
-    is_real = rough.is_real
+    is_real = finer.is_real
     with suppress(ArithmeticError, ValueError):
-        rough.value(answer)
+        rights = rough.value(answer), finer.value(answer)
+        if _near(*lefts) and _near(*rights) and not _near(lefts[0], rights[0]):
+            return False, is_real  # neither is noise, which depends on the digits
+        if not point and rough.is_rational and rough.magnitude < MAX_FRACTION_DIGITS:
+            return gold.doit() == answer.doit(), is_real
         digits = 2 * int(rough.magnitude) + 2 * _SURE_DIGITS
         if point and digits > MAX_POINT_DIGITS:
             return None
@@ -162,6 +168,10 @@ def _compare(gold: sympy.Expr, answer: sympy.Expr, point: Point) -> tuple[bool, 
             with mpmath.workdps(digits):
                 return bool(difference <= exact.largest * mpmath.mpf(10) ** -(rough.magnitude + _SURE_DIGITS)), is_real
     return False, is_real
+
+
+def _near(one: Number, other: Number) -> bool:
+    return bool(abs(one - other) <= 1e-9 * max(abs(one), abs(other)))
 
 
 class _Values:
@@ -174,6 +184,7 @@ class _Values:
         self.largest = mpmath.mpf(1)
         self.magnitude = 0.0
         self.is_real = True
+        self.is_rational = True
 
     def value(self, expression: sympy.Expr) -> Number:
         with mpmath.workdps(self.digits):
@@ -193,6 +204,7 @@ class _Values:
             top, bottom = mpmath.mpf(int(expression.p)), mpmath.mpf(int(expression.q))
             self.magnitude += _magnitude(top) + _magnitude(bottom)
             return top / bottom
+        self.is_rational &= expression.func in _RATIONAL or (expression.is_Pow and expression.exp.is_Integer)
         if expression.is_NumberSymbol:
             return mpmath.mpf(expression._as_mpf_val(mpmath.mp.prec))
         if expression is sympy.I:
