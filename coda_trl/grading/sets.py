@@ -19,6 +19,7 @@ from .structure import AND, LABEL, LETTERS, OR, RELATIONS, sequence, simplify_no
 MAX_BOUNDS = 64
 _SET_SIGN = re.compile(r"\\(?:cup|cap|setminus|mathbb|emptyset)(?![A-Za-z])|^\[.*\)$|^\(.*\]$")
 _SIZE = re.compile(rf"^\|\s*({LETTERS.pattern})\s*\|\s*(<|>|\\le|\\ge)(?![A-Za-z])\s*([^<>|]+)$")
+_CLOSED_AT_INFINITY = re.compile(r"\[\s*-\\infty|\\infty\s*\]")
 _CONNECTIVES = frozenset([",", AND, OR])
 _OPERATIONS: dict[str, Callable] = {r"\cup": operator.or_, r"\cap": operator.and_, r"\setminus": operator.sub}
 _HOLDS: dict[str, Callable[[int, int], bool]] = {
@@ -59,7 +60,7 @@ def same_set(gold: str, answer: str, equal: Callable[[str, str], bool]) -> bool 
     with suppress(_NoSet):
         readers = _Reader(gold), _Reader(answer)
         unknowns = {unknown.casefold() for reader in readers for unknown in reader.unknowns}
-        if len(unknowns) > 1:
+        if len(unknowns) > 1 or (_CLOSED_AT_INFINITY.search(answer) and not _CLOSED_AT_INFINITY.search(gold)):
             return False
         line = _line(list(readers[0].places | readers[1].places), equal, all(reader.is_interval for reader in readers))
         return _Reader(gold, line).members == _Reader(answer, line).members
