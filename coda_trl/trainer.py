@@ -40,9 +40,9 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
 
     It differs from [`~trl.GRPOTrainer`] in `_generate`, which notes how many tokens the model itself wrote in each
     rollout, and in `_calculate_rewards`, which shapes the correctness reward after the rewards of all processes are
-    gathered, when groups are complete. The shaping term is a reward column of its own, `length_shaping`, which the
-    first batch adds to `reward_funcs`, so that TRL logs correctness, term and sum. With `length_shaping="none"` there
-    is no such column. Evaluation is not shaped. Micro-batches are those of the parent,
+    gathered, when groups are complete. The shaping term is a reward column of its own, `length_shaping`, the last
+    entry of `reward_funcs`, so that TRL logs correctness, term and sum. With `length_shaping="none"` there is no such
+    column. Evaluation is not shaped. Micro-batches are those of the parent,
     [`~length_grouping.LengthGroupedGRPOTrainer`].
 
     Args:
@@ -107,6 +107,8 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self._knows_correctness = args.length_shaping != "none" or guess is None
         if guess is not None and args.length_shaping != "none" and self.accelerator.is_main_process:
             warnings.warn(guess, stacklevel=2)
+        if args.length_shaping != "none":
+            self._add_column_of_the_term()
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
         super()._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
@@ -173,7 +175,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
                 f"The reward functions are now {', '.join(self.reward_func_names)}, so rewards would no longer be "
                 f"shaped. Keep {' and '.join(map(repr, judges))} among them, or make a new trainer."
             )
-        if has_term and has_base and "length_shaping" not in self.reward_func_names:
+        if has_term and has_base and "length_shaping" not in self.reward_func_names:  # it was "none" before
             self._add_column_of_the_term()
         rewards = self._base_rewards(inputs, prompts, completions, completion_ids_list)
         shaped = self._shape_and_log(rewards, inputs, completion_ids_list, has_term) if has_base else None

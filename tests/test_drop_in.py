@@ -274,6 +274,7 @@ def test_rewards_that_are_wrapped_in_the_trainer(tiny_model, tmp_path):
 
 def test_rewards_that_are_replaced_in_training_do_not_end_the_shaping_unnoticed(tiny_model, tmp_path):
     trainer = CodaGRPOTrainer(tiny_model, right, args(tmp_path), PROMPTS)
+    assert trainer.reward_func_names == ["right", "length_shaping"]
     trainer.train()
     for reward in (right, brevity):  # without the column of the term
         trainer.reward_funcs, trainer.reward_func_names = [reward], [reward.__name__]
