@@ -34,7 +34,7 @@ class Engine:
         self.engine_core = N(shutdown=self.shutdown)
     def shutdown(self):
         print("shut down", flush=True)
-        if self.arguments["model"] == "hanging":
+        if self.arguments["model"] in ("hanging", "stuck"):
             time.sleep(1000)
     def add_request(self, request_id, prompt, params, lora_request=None):
         self.waiting.append((request_id, prompt, params, lora_request))
@@ -45,7 +45,7 @@ class Engine:
             return [N(finished=True, request_id=request_id, outputs=answers)]
         if self.arguments["model"] == "quitting":
             raise SystemExit(0)
-        if self.arguments["model"] == "endless":
+        if self.arguments["model"] in ("endless", "stuck"):
             print(os.getpid(), flush=True)
             time.sleep(0.1)
             return []
@@ -144,9 +144,10 @@ class Length:
     def decode(self, token_ids, skip_special_tokens):
         return str(len(token_ids))
 
+vllm_engine._GRACE = 3.0  # in replicas, too
+
 if __name__ == "__main__":
     model, count, prompt_length, consumer = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    vllm_engine._GRACE = 3.0
     engine = vllm_engine.VLLMEngine(Length(), SamplingSettings(0.6, 0.95, 9), [7, 2], {"model": model})
     for group in engine.generate([Request("b", str(i), (1,) * prompt_length, 0, 2, 0) for i in range(count)]):
         if consumer == "stops":
@@ -188,11 +189,13 @@ def test_a_run_ends_whatever_becomes_of_its_replica(stand_in, tmp_path, model, c
     assert run.returncode == returncode
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, end):
+@pytest.mark.parametrize(
+    ("model", "end"), [("endless", signal.SIGKILL), ("endless", signal.SIGINT), ("stuck", signal.SIGKILL)]
+)
+def test_a_run_that_is_ended_leaves_no_replica_behind(stand_in, tmp_path, model, end):
     run = start(
         tmp_path,
-        *("endless", "1", "1", "reads"),
+        *(model, "1", "1", "reads"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         # Shells start background jobs with SIGINT ignored, which children inherit.
