@@ -18,6 +18,7 @@ from sympy.core.relational import Relational
 from .normalize import IN_BRACES, WORDS
 from .numeric import NEIGHBOURS, has_both_cases, improper
 from .plain import FUNCTION
+from .structure import closing
 from .values import Undecided, proportional, same_value
 
 _DECIMAL = re.compile(r"(?<![\d.])(\d*)\.(\d+)(?![\d.])")
@@ -29,6 +30,7 @@ _SIDE_BY_SIDE = re.compile(
     r"((?<![_^\d.])\d+(?!\d)|\)|\\pi|\\(?:frac|binom)\{[^{}]*\}\{[^{}]*\})\s*(?=\(|\d|e|\{?\\(?:frac|binom)\{)"
 )
 _SQUARE_BRACKETS = re.compile(r"(?<!\\sqrt)\[([^\[\],]*)\]")
+_LOOSE_BRACE = re.compile(r"(?<![A-Za-z\]}^_\\])(?<![A-Za-z\]}^_] )\{")  # of no command: those of `{8 \choose 3}`
 # The parser takes a whole product for the argument: sin(3 cos 5) for `\sin{(3)} \cdot \cos{(5)}`
 _CALLED = rf"({FUNCTION.pattern}(?:\s*[_^]\s*(?:\w|\{{[^{{}}]*\}}))*)\s*"
 _ARGUMENT_IN_BRACES = re.compile(rf"{_CALLED}(?:\{{\s*(\([^{{}}()]*\))\s*\}}|({IN_BRACES}))")
@@ -110,6 +112,9 @@ def _parse(text: str, keep_case: bool) -> sympy.Basic | None:
         return None
     text = _PRIME.sub(lambda prime: f"{prime.group(1)}_{{{'p' * len(prime.group(2))}}}", text)
     text = _SQUARE_BRACKETS.sub(r"(\1)", text)
+    while brace := _LOOSE_BRACE.search(text):
+        end = closing(text, brace.start()) or len(text)
+        text = f"{text[: brace.start()]}({text[brace.end() : end]}){text[end + 1 :]}"
     for _ in range(2):  # one inside another
         text = _ARGUMENT_IN_BRACES.sub(lambda call: call[1] + (call[2] or f"({call[3][1:-1]})"), text)
     text = _ARGUMENT_BEFORE_FACTOR.sub(r"\1(\2)", text)

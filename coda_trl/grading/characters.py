@@ -49,5 +49,5 @@ def _character(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character)
     if unicodedata.category(character) == "No":  # vulgar fractions; circled digits and the like stay as they are
         top, slash, bottom = plain.partition("\u2044")
-        return rf"\frac{{{top}}}{{{bottom}}}" if slash else character
+        return rf"\frac{{{top}}}{{{bottom}}}" if slash and bottom else character
     return plain if _STYLED.match(character) else character

@@ -152,7 +152,7 @@ def normalize(text: str) -> str:
     text = _COMMAND.sub(lambda command: _CANONICAL.get(command.group(1), command.group()), text)
     text = _CIRCLE.sub(r"^\\circ ", _NOT_EQUAL.sub(r"\\neq ", text))
     text = _EXPONENT.sub(r"^{\1}", text)  # in `\cos^2 2x`, the 2 is no number before a number
-    text = _CHOOSE.sub(lambda choose: "(\\binom{{{}}}{{{}}})".format(*filter(None, choose.groups())), text)
+    text = _CHOOSE.sub(lambda choose: "{{\\binom{{{}}}{{{}}}}}".format(*filter(None, choose.groups())), text)
     for _ in range(8):  # innermost first
         text = _TEXT.sub(_unwrap, text)
     text = _WITH_ARGUMENTS.sub(_brace_arguments, plain_to_latex(_AROUND_FORMULA.sub("", text)))

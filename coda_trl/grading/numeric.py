@@ -22,7 +22,8 @@ MAX_BITS = 20_000  # of one number
 MAX_WORK = 500_000  # bits of all numbers on the way to a value
 _TOLERANCE = 1e-6
 _CONSTANTS = {"e": complex(math.e), "i": 1j}
-_TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|[A-Za-z]_(?:\w|\{\w+\})|.)", re.DOTALL)
+_SUBSCRIPT = r"(?:[A-Za-z]|\d+|\{(?:[A-Za-z]|\d+)\})"
+_TOKEN = re.compile(rf"\s*(\d+(?:\.\d+)?|\.\d+|\\[A-Za-z]+|[A-Za-z]_{_SUBSCRIPT}|.)", re.DOTALL)
 _TIMES, _OVER = ("*", r"\cdot", r"\times"), ("/", r"\div")
 _FACTOR = re.compile(r"[A-Za-z\d.({]|\\(?!(?:cdot|times|div)$)")
 # Two numbers side by side (`2 7`, `3{4}`, `{3}{4}`, `2^{3}{4}`) are nothing, and no product.

@@ -119,7 +119,7 @@ def judge(case: Case, algebra: Algebra, gold_is_readable: bool = False) -> bool 
 
 def readable(gold: str, algebra: Algebra) -> bool:
     """Whether a gold in canonical form means something: a letter, words, a number, mathematics, or a list of these."""
-    if gold_letter(gold) or is_words(gold) or numeral(gold) or words_key(gold):
+    if gold_letter(gold) or chosen_letters(gold) is not None or is_words(gold) or numeral(gold) or words_key(gold):
         return balanced(gold)
     value = simplify_notation(split_unit(gold).value)
     if not balanced(value) or is_unknown(value):
@@ -251,7 +251,7 @@ def _relations(gold: str, answer: str, algebra: Algebra) -> bool:
     if gold_signs == answer_signs == ["="] and LABEL.match(label):
         if "(" not in label and not LETTERS.search(gold_sides[1]):
             return False  # x = 5 solves 2x + 3 = 13, which is the question
-        if answer_sides[0] == label:
+        if answer_sides[0] == label and not _letters(label) & _letters(gold_sides[1] + answer_sides[1]):
             return False  # both are solved for the same letter, with different values
     return bool(LETTERS.search(gold)) and _algebraic(gold, answer, algebra)
 
