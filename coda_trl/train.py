@@ -170,7 +170,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return train(reward_args, data_args, args, model_args, held)
         except KeyboardInterrupt:
             logger.warning(
-                "Stopped. The same command resumes from the last complete checkpoint in %s.", args.output_dir
+                "Stopped. The same command resumes from the last complete checkpoint in %s, if there is one.",
+                args.output_dir,
             )
             return 130
 
@@ -266,12 +267,12 @@ def train(
     except Exception:
         free = shutil.disk_usage(args.output_dir).free / 1e9
         logger.error(
-            "Stopped by the error below. The same command resumes from the last complete checkpoint in %s, on a disk "
-            "with %.1f GB free.", args.output_dir, free,
+            "Stopped by the error below. The same command resumes from the last complete checkpoint in %s, if there "
+            "is one; its disk has %.1f GB free.", args.output_dir, free,
         )  # fmt: skip
         raise
     logger.info(
-        "Model and tokenizer: %s\nMetrics of every step: %s\nReport: coda-report %s",
+        "Model and tokenizer: %s\nMetrics: %s\nReport: coda-report %s",
         args.output_dir, os.path.join(args.output_dir, "trainer_state.json"), args.output_dir,
     )  # fmt: skip
     # A process that exits right after a collective closes the connection of one that is still in it, and gloo hangs or

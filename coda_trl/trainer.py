@@ -217,7 +217,7 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         try:
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         except (TypeError, ValueError) as problem:
-            names = ", ".join(self.reward_func_names)
+            names = ", ".join(name for name in self.reward_func_names if name != "length_shaping")
             problem.add_note(
                 f"If no reward function raised this, one of them ({names}) did not return a list of numbers or None, "
                 "one for each completion."

@@ -115,6 +115,8 @@ def _draw(styles: Mapping[str, dict], data: Mapping[str, Mapping[str, dict]]) ->
     figure, axes = panels(-(-len(data) // columns), columns, height=2.7)
     for axis, (panel, lines) in zip(axes, data.items(), strict=False):
         axis.set(title=panel, xlabel="step")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.ticklabel_format(axis="y", useOffset=False)
         for name, line in lines.items():
             pale = {"color": styles[name]["color"], "linewidth": 0.6, "alpha": 0.3}
             for seed in line.get("seeds", ()):
