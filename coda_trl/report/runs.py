@@ -158,7 +158,8 @@ def _load_summary(run: SeedRun, path: Path) -> None:
     run.facts |= _facts(content)
     if not content.get("complete", True):
         run.unfinished.append(
-            f"the evaluation in {path.parent} is not complete, so its numbers are preliminary; its command resumes it"
+            f"the evaluation in {path.parent} is not complete, and what is missing may be easier or harder; its "
+            "command resumes it"
         )
 
 
