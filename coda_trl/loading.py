@@ -133,8 +133,9 @@ def find_reward(name: str, max_completion_length: int) -> Callable:
 def check_evaluation(data_args: DataArguments, args: GRPOConfig) -> None:
     """Raises a `ValueError` if evaluations are planned without a set to evaluate on."""
     if (args.eval_strategy != "no" or args.eval_on_start) and not data_args.eval_dataset:
-        setting = "eval_on_start` is true" if args.eval_on_start else f"eval_strategy` is '{args.eval_strategy.value}'"
-        raise ValueError(f"`{setting}, but there is nothing to evaluate on. Set `eval_dataset`, or leave this out.")
+        strategy = f"`eval_strategy` is '{args.eval_strategy.value}'"
+        setting = "`eval_on_start` is true" if args.eval_on_start else strategy
+        raise ValueError(f"{setting}, but there is nothing to evaluate on. Set `eval_dataset`, or leave this out.")
 
 
 def load_tokenizer(

@@ -105,10 +105,11 @@ class CodaGRPOTrainer(LengthGroupedGRPOTrainer):
         self._default_judges, guess = (names, None) if environments_judge else ([names[column]], guess)
         self._first_verdicts = FirstVerdicts(" or ".join(self._judges))
         self._knows_correctness = args.length_shaping != "none" or guess is None
-        if guess is not None and args.length_shaping != "none" and self.accelerator.is_main_process:
+        if args.length_shaping == "none":
+            return
+        if guess is not None and self.accelerator.is_main_process:
             warnings.warn(guess, stacklevel=2)
-        if args.length_shaping != "none":
-            self._add_column_of_the_term()
+        self._add_column_of_the_term()
 
     def _check_arguments(self, reward_funcs, args, train_dataset, eval_dataset, options):
         super()._check_arguments(reward_funcs, args, train_dataset, eval_dataset, options)
